@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SEAL_SECONDS,
     DEFAULT_SPARK,
     EndHoldOption,
     EnvOption,
     IgnoreNodesOption,
     JsonOption,
     ReleaseOption,
+    SealSecondsOption,
     SparkOption,
     local_path,
     open_environment,
@@ -34,6 +36,7 @@ def plan(
     check_data: Annotated[bool, typer.Option("--check-data", help="Also check the rows with Spark.")] = False,
     end_hold: EndHoldOption = False,
     ignore_nodes: IgnoreNodesOption = False,
+    seal_seconds: SealSecondsOption = DEFAULT_SEAL_SECONDS,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -47,7 +50,8 @@ def plan(
 
     with watched() as listen:
         jobs = spark_at(spark, listen) if check_data else None
-        report = commands.plan(open_environment(env), local_path(release), end_hold=end_hold, ignore_nodes=ignore_nodes, jobs=jobs)
+        root, folder = open_environment(env), local_path(release)
+        report = commands.plan(root, folder, end_hold=end_hold, ignore_nodes=ignore_nodes, seal_seconds=seal_seconds, jobs=jobs)
     document = report.to_json(explained=explain)
     if report.refusals:
         document["error"] = error_of(report.refusals).to_json()

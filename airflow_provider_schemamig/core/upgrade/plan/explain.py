@@ -117,9 +117,11 @@ def _fenced_by_null(source: Version | None) -> str:
     return f"readers of {source} are fenced from expand on, once a NULL has come in"
 
 
-def explain(plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online) -> tuple[Explanation, ...]:
-    """Return every stage of ``plan`` explained, in its order. ``online``: ``Planned.online``."""
-    visitor = _Explainer(plan, heads, online)
+def explain(
+    plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online, *, seal_seconds: int = SEAL_SECONDS
+) -> tuple[Explanation, ...]:
+    """Return every stage of ``plan`` explained, in its order. ``online``: ``Planned.online``; ``seal_seconds``: a seal's deadline."""
+    visitor = _Explainer(plan, heads, online, seal_seconds)
     return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
 
 
@@ -137,7 +139,7 @@ _RETYPED = (
 )
 _SEALED = (
     "writers that are faster than this commit twice (force: once) are refused by a seal while the rows that they brought are filled: "
-    f"seconds, and at most {SEAL_SECONDS} (--seal-seconds)"
+    "seconds, and at most {seal_seconds} (--seal-seconds)"
 )
 _CAST_BACK = (
     "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
@@ -156,7 +158,8 @@ _DROPPED = "readers of the dropped column fail once contract has run; until then
 
 
 class _Explainer:
-    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online) -> None:
+    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online, seal_seconds: int) -> None:
+        self._seal_seconds = seal_seconds
         self._plan = plan
         self._heads = heads
         self._online = online
@@ -226,7 +229,7 @@ class _Explainer:
         if not stage.swaps:
             return found
         lines = (*(f"{path}: the column of its new type takes its place" for path in stage.swaps), *found.lines)
-        breaks = tuple(dict.fromkeys((_ABORTS, _SEALED, *found.breaks)))
+        breaks = tuple(dict.fromkeys((_ABORTS, _SEALED.format(seal_seconds=self._seal_seconds), *found.breaks)))
         return replace(found, summary="; ".join(lines), cost=c.Cost.INSTANT, lines=lines, breaks=breaks)
 
     def visit_contract(self, stage: s.Contract) -> Explanation:
@@ -310,11 +313,14 @@ class _Explainer:
         return head.features if head is not None else frozenset()
 
 
-def blocked_seconds(plan: Plan) -> tuple[int, int]:
-    """Return for how long writers are blocked, at least and at most; what Spark takes for the files of the last commits comes on top."""
+def blocked_seconds(plan: Plan, seal_seconds: int = SEAL_SECONDS) -> tuple[int, int]:
+    """Return for how long writers are blocked, at least and at most; what Spark takes for the files of the last commits comes on top.
+
+    ``seal_seconds``: a seal's deadline.
+    """
     low, high = _catch_up_seconds(len(plan.of_kind(s.Copy)))
     swaps = any(stage.swaps for stage in plan.of_kind(s.CutOver))
-    return low, max(high, SEAL_SECONDS if swaps else 0)
+    return low, max(high, seal_seconds if swaps else 0)
 
 
 def _catch_up_seconds(rewrites: int) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
-from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, EndHold, Stage
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Build, Copy, EndHold, Stage
 from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import stopped_writers
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.prepare.log_stores import proven_session
@@ -47,6 +47,8 @@ class PlanReport:
     timing: Timing | None = None
     #: A note for each table of which a seal stops writers without handles (``stopped_writers``).
     stopped: tuple[str, ...] = ()
+    #: For how long the cut-over may lock writers out.
+    seal_seconds: int = SEAL_SECONDS
 
     @property
     def plan(self) -> Plan:
@@ -79,7 +81,7 @@ class PlanReport:
 
     @property
     def explained(self) -> tuple[Explanation, ...]:
-        return explain(self.plan, self.view.heads, self.planned.online)
+        return explain(self.plan, self.view.heads, self.planned.online, seal_seconds=self.seal_seconds)
 
     def to_json(self, *, explained: bool = False) -> dict[str, Any]:
         target = self.plan.target
@@ -93,7 +95,7 @@ class PlanReport:
             "notes": list(self.notes),
             "estimates": list(self.estimates),
             "timing": self.timing.to_json() if self.timing is not None else None,
-            "blocked_seconds": list(blocked_seconds(self.plan)),
+            "blocked_seconds": list(blocked_seconds(self.plan, self.seal_seconds)),
             "nodes": [_node(node) for node in self.view.nodes],
             "refusals": [refusal.to_json() for refusal in self.refusals],
         }

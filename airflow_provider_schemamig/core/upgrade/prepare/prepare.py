@@ -95,7 +95,7 @@ def preflight_plan(
         return Preflight(None, PlanReport(planned, view), None, ())
     target = planned.plan.target
     with told_while_preparing(env, target.source, target.version, exists=view.state is not None) as tell:
-        report = check_data(env, view, planned, jobs, started, tell)
+        report = replace(check_data(env, view, planned, jobs, started, tell), seal_seconds=seal_seconds)
     raise_refusals((*report.refusals, *too_slow(report, seal_seconds)))
     ledger = LedgerWriter(env)
     if view.state is None:

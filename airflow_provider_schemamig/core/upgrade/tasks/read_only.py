@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills, u
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
-from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, report_on
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, report_on, too_slow
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan, refused_place
 from airflow_provider_schemamig.core.upgrade.prepare.tail import follow_while_claimed
 from airflow_provider_schemamig.core.upgrade.status import Status
@@ -44,14 +44,22 @@ from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfi
 
 
 def plan(
-    env: EnvironmentRoot, release_dir: Path, *, end_hold: bool = False, ignore_nodes: bool = False, jobs: Jobs | None = None
+    env: EnvironmentRoot,
+    release_dir: Path,
+    *,
+    end_hold: bool = False,
+    ignore_nodes: bool = False,
+    seal_seconds: int = SEAL_SECONDS,
+    jobs: Jobs | None = None,
 ) -> PlanReport:
     """Return what an upgrade to the release would do. Writes nothing at all; with ``jobs`` also preflight's checks on the data."""
     started = time.monotonic()
     view, planned = plan_of_release(env, load_checked(release_dir), HoldOptions(end_hold, ignore_nodes))
     planned = with_history_notes(env, view, planned, DEFAULT_HOLD)
     planned = replace(planned, refusals=(*refused_place(env, view.state, create=True), *planned.refusals))
-    return report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
+    report = report_on(env, view, planned) if jobs is None else check_data(env, view, planned, jobs, started)
+    refusals = (*report.refusals, *too_slow(report, seal_seconds))
+    return replace(report, planned=replace(report.planned, refusals=refusals), seal_seconds=seal_seconds)
 
 
 def reasons(release_dir: Path, source: str | None) -> tuple[tuple[str, str], ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pendulum
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, EnvironmentConfig, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.upgrade.plan.estimate import timing_of
+from tests.support.upgrades import deployed, releases
 
 BEGAN = pendulum.datetime(2026, 3, 1)
 
@@ -47,3 +50,13 @@ CASES: dict[str, tuple[State | None, list[int], dict[str, Any]]] = {
 def test_how_long_it_would_take(state: State | None, inputs: list[int], expected: dict[str, Any]) -> None:
     timing = timing_of(state, [{"rows": rows} for rows in inputs], 1.23456, 0.25)
     assert timing.to_json() == {"checked_seconds": 1.235, "statement_seconds": 0.25, **expected}
+
+
+@pytest.mark.parametrize("seconds", [60, 300])
+def test_a_plan_says_for_how_long_a_swap_may_lock_writers_out(tmp_path: Path, seconds: int) -> None:
+    """It said 60 whatever was asked for."""
+    folders = releases(tmp_path, ("CREATE TABLE a (id BIGINT, x STRING);", ""), ("CREATE TABLE a (id BIGINT, x INT);", 'evolution("a")'))
+    lake = deployed(tmp_path, *folders)
+    report = commands.plan(lake.env, folders[1], seal_seconds=seconds).to_json(explained=True)
+    assert report["blocked_seconds"][1] == seconds
+    assert f"at most {seconds} (--seal-seconds)" in str(report["explanations"])
