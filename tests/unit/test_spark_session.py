@@ -314,3 +314,23 @@ def test_connect_without_a_server_fails_at_once() -> None:
 def test_connect_to_no_address(url: str) -> None:
     with pytest.raises(errors.SparkUnavailable):
         ConnectRunner(url).run("fill", {})
+
+
+def test_a_ctrl_c_stays_one_where_spark_fails_on_its_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyspark calls the JVM once more when a statement is interrupted, on a connection that may be cut by then."""
+
+    def interrupted(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise errors.SparkUnavailable(where="local[*]", reason="Answer from Java side is empty")
+
+    class _Session:
+        def newSession(self) -> None: ...
+
+    runner = EmbeddedRunner()
+    monkeypatch.setattr("airflow_provider_schemamig.core.spark.runners.embedded_session", lambda *_: _Session())
+    monkeypatch.setattr("airflow_provider_schemamig.core.spark.runners.run_job", interrupted)
+    monkeypatch.setattr(runner, "cancel", lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run("preflight", {})

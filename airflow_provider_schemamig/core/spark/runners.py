@@ -87,9 +87,11 @@ class EmbeddedRunner:
         self._session = session
         try:
             return run_job(session.newSession(), job, _from_here(request))
-        except KeyboardInterrupt:
+        except BaseException as error:
+            if not _is_interrupt(error):
+                raise
             self.cancel()
-            raise
+            raise KeyboardInterrupt from None
 
     def cancel(self) -> None:
         session = self._session
@@ -144,6 +146,15 @@ class ConnectRunner:
     def cancel(self) -> None:
         if self._session is not None:
             self._session.interruptAll()
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether a Ctrl-C was the reason: what pyspark calls on its way out may fail on the connection that was cut, and then that
+    failure is what comes here."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__context__
+    return found is not None
 
 
 def connect_session(url: str) -> SparkSession:
