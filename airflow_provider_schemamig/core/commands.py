@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.alter import alter
     from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
     from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, throttle
+    from airflow_provider_schemamig.core.upgrade.documents.deployment import deployment_document
+    from airflow_provider_schemamig.core.upgrade.documents.drift import drift_document
+    from airflow_provider_schemamig.core.upgrade.documents.history import history_document
+    from airflow_provider_schemamig.core.upgrade.documents.rollback import rollback_document
+    from airflow_provider_schemamig.core.upgrade.documents.table import table_document
     from airflow_provider_schemamig.core.upgrade.drift.accept import accept
     from airflow_provider_schemamig.core.upgrade.drift.revert import revert
     from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
@@ -79,6 +84,8 @@ _HOMES = {
     "compare_and_evolve_schema": ("upgrade.compare_and_evolve", "compare_and_evolve_schema"),
     "contract": ("upgrade.tasks.leader", "contract"),
     "cutover": ("upgrade.tasks.leader", "cutover"),
+    "deployment_document": ("upgrade.documents.deployment", "deployment_document"),
+    "drift_document": ("upgrade.documents.drift", "drift_document"),
     "dump_ledger": ("ledger.admin.maintenance", "dump"),
     "edit_row": ("ledger.admin.edit", "edit_row"),
     "exchange": ("replication.cluster.registry", "exchange"),
@@ -88,6 +95,7 @@ _HOMES = {
     "followed": ("upgrade.tasks.read_only", "followed"),
     "force": ("upgrade.context.controls", "force"),
     "go_through": ("upgrade.tasks.leader", "go_through"),
+    "history_document": ("upgrade.documents.history", "history_document"),
     "ledger_size": ("ledger.admin.size", "size"),
     "look": ("replication.watch", "look"),
     "mismatches": ("replication.watch", "mismatches"),
@@ -108,9 +116,11 @@ _HOMES = {
     "resume": ("upgrade.context.controls", "resume"),
     "revert": ("upgrade.drift.revert", "revert"),
     "rollback": ("upgrade.tasks.leader", "rollback"),
+    "rollback_document": ("upgrade.documents.rollback", "rollback_document"),
     "schema_age": ("upgrade.tasks.read_only", "schema_age"),
     "schema_status": ("replication.cluster.status", "schema_status"),
     "status": ("upgrade.tasks.read_only", "status"),
+    "table_document": ("upgrade.documents.table", "table_document"),
     "tail": ("upgrade.tasks.read_only", "tail"),
     "throttle": ("upgrade.context.controls", "throttle"),
     "to_change": ("upgrade.tasks.read_only", "to_change"),
@@ -139,6 +149,8 @@ __all__ = [
     "compare_and_evolve_schema",
     "contract",
     "cutover",
+    "deployment_document",
+    "drift_document",
     "dump_ledger",
     "edit_row",
     "exchange",
@@ -148,6 +160,7 @@ __all__ = [
     "followed",
     "force",
     "go_through",
+    "history_document",
     "ledger_size",
     "look",
     "mismatches",
@@ -168,9 +181,11 @@ __all__ = [
     "resume",
     "revert",
     "rollback",
+    "rollback_document",
     "schema_age",
     "schema_status",
     "status",
+    "table_document",
     "tail",
     "throttle",
     "to_change",

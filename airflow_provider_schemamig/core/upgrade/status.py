@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.ledger.preparing import Preparing, preparin
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -51,24 +51,25 @@ def status(env: EnvironmentRoot) -> Status:
     nodes = live_nodes(env, pendulum.now("UTC"))
     document = {
         "version": str(state.release.version) if state.release is not None else None,
-        "leader": _leader(state),
+        "leader": leader_json(state),
         "preparing": [_preparing(item) for item in preparing(env, pendulum.now("UTC"))],
-        "deployments": [_deployment(state, generation) for generation in sorted(state.deployments)],
+        "deployments": [deployment_json(state, generation) for generation in sorted(state.deployments)],
         "collections": collections,
         "retired": retired,
         "progress": [progress_json(row) for _, row in sorted(state.progress.items()) if _is_open(state, row)],
         "controls": [control_json(control) for _, control in sorted(state.controls.items())],
         "pins": [_pin(state, pinned) for _, pinned in sorted(state.pins.items())],
-        "holds": [_hold(env, state, hold, nodes) for hold in unclosed_holds(state)],
+        "holds": [hold_status_json(env, state, hold, nodes) for hold in unclosed_holds(state)],
         "elements": elements_json(env, state),
-        "nodes": [_node(node) for node in nodes],
+        "nodes": [node_json(node) for node in nodes],
     }
     drifted = [name for name, item in collections.items() if item["drift"]]
     touched = [CollectionName(item["collection"]) for item in retired if not item["sealed"] or item["foreign_commits"]]
     return Status(document, tuple(dict.fromkeys([*drifted, *touched])))
 
 
-def _leader(state: State) -> dict[str, Any] | None:
+def leader_json(state: State) -> dict[str, Any] | None:
+    """Return which generation leads, in which epoch, since when; None before the first promotion."""
     leader = state.leader
     if leader is None:
         return None
@@ -88,7 +89,8 @@ def _preparing(item: Preparing) -> dict[str, Any]:
     }
 
 
-def _deployment(state: State, generation: Any) -> dict[str, Any]:
+def deployment_json(state: State, generation: Generation) -> dict[str, Any]:
+    """Return one attempt to reach a release: who claimed, approved and promoted what, and when."""
     item = state.deployments[generation]
     approval = state.approvals.get(generation)
     return {
@@ -223,7 +225,8 @@ def hidden_columns(physical: Declaration, declared: Declaration) -> list[str]:
     return [path for path, _ in walk(physical.fields) if path not in known]
 
 
-def _node(node: Node) -> dict[str, Any]:
+def node_json(node: Node) -> dict[str, Any]:
+    """Return a reader, writer or replica that is alive, and the release it works with."""
     return {
         "id": node.node_id,
         "release": str(node.release),
@@ -232,6 +235,6 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _hold(env: EnvironmentRoot, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
+def hold_status_json(env: EnvironmentRoot, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
     """Describe a hold with what it costs, and the live nodes that work with a release before its own: contract waits for them."""
-    return {**hold_cost_json(env, state, hold), "kept_by": [_node(node) for node in needed_by(hold, nodes)]}
+    return {**hold_cost_json(env, state, hold), "kept_by": [node_json(node) for node in needed_by(hold, nodes)]}

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from airflow_provider_schemamig.cli.commands import history as history_command
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.cli.render.lint import show_findings
 from airflow_provider_schemamig.cli.render.status import _elements
@@ -19,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.lint.hit import Hit
 from airflow_provider_schemamig.core.release.lint.model import LintFinding, Rule, Severity
+from airflow_provider_schemamig.core.upgrade.documents.history import BEGUN
 from airflow_provider_schemamig.core.upgrade.errors import HoldOpen
 from tests.support.product import Product
 from tests.unit.cli.samples import Run
@@ -62,7 +62,7 @@ def test_history_shows_a_rollback_once(run: Run, lake: Path, second: Path) -> No
 def test_history_shows_a_rollback_that_did_not_end(run: Run, lake: Path) -> None:
     import pendulum
 
-    begun = HistoryEntry.ended("rollback", pendulum.now("UTC"), generation=9, outcome=history_command.BEGUN)
+    begun = HistoryEntry.ended("rollback", pendulum.now("UTC"), generation=9, outcome=BEGUN)
     assert append_history(Environment.open(str(lake)), begun) is None
     assert "begun" in run("history", "--env", lake).stdout
 

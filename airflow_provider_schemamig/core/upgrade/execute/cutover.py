@@ -64,7 +64,17 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, 
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard, replacement_key
-from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals, check_held, check_time, held_seals, lift, seal_all
+from airflow_provider_schemamig.core.upgrade.tables.seals import (
+    announce_seals,
+    check_held,
+    check_time,
+    held_seals,
+    lift,
+    remember_seals,
+    seal_all,
+    shards_to_seal,
+    successor_of,
+)
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 
 
@@ -100,11 +110,11 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
         swaps.come_near()
         allow = unless_paused(leader, "cutover")
         seals = _announced(leader, allow)
-        sealed = time.monotonic()
+        sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
         if seals:
             leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
         try:
-            seal_all(leader, seals, lambda collection: seal_name(_successor(leader, collection)))
+            seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
             caught_up = catch_up(leader, followed, jobs)
             moved = commit_transitions(leader, IntentKind.CUTOVER, _cutover_transitions(leader), allow)
             hand_on(leader)
@@ -115,6 +125,7 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
                 f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up
             )
             leader.notes.extend(swaps.note())
+            leader.notes.extend(remember_seals(leader, seals, sealed_at))
         except BaseException:
             # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
             # the same.
@@ -126,7 +137,7 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
 
 def _announced(leader: LeaderWriter, allow: Allow) -> tuple[SealIntent, ...]:
     try:
-        return announce_seals(leader, _to_seal(leader), allow)
+        return announce_seals(leader, shards_to_seal(leader), allow)
     except Paused:
         lift(leader, held_seals(leader))  # of a run that died: its writers are not to wait for a person
         raise
@@ -224,23 +235,6 @@ def _cutover_transitions(leader: LeaderView) -> list[Transition]:
             before = expanded(leader, step) if online is None else online.end
             transitions.append(Transition(source, head_shard(leader, source), before, changes))
     return transitions
-
-
-# --- seals ---------------------------------------------------------------------------------------------------------------------------
-
-
-def _to_seal(leader: LeaderView) -> dict[CollectionName, ShardId]:
-    """Return the shards that the commit replaces or removes, as far as there is a table."""
-    names = [stage.collection for stage in leader.plan.of_kind(s.Seal) if stage.collection in leader.state.objects]
-    shards = {name: head_shard(leader, name) for name in names}
-    return {name: shard for name, shard in shards.items() if head_or_none(table_store(leader.env, leader.state, shard)) is not None}
-
-
-def _successor(leader: LeaderView, collection: CollectionName) -> ShardId | None:
-    for step in leader.plan.target.steps:
-        if isinstance(step, Replace | RewriteStep) and step.old.name == collection:
-            return leader.state.replacements[replacement_key(step.collection, leader.deployment)].shard
-    return None
 
 
 # --- the one append ------------------------------------------------------------------------------------------------------------------

@@ -81,18 +81,21 @@ def foreign_writers(store: ReadStore, version: int, since: pendulum.DateTime) ->
     """Return who changed rows after ``since``, the last one first, as far back as the log goes."""
     found: dict[ForeignWriter, list[LogCommit]] = {}
     for commit in _backwards(store, version):
-        if _time_of(commit, since) < since:
+        if time_of(commit, since) < since:
             break
         if commit.changes_rows and not _is_ours(commit):
-            found.setdefault(ForeignWriter(_text(commit, "engineInfo", "clientVersion"), _text(commit, "userName", "userId")), []).append(
-                commit
-            )
+            found.setdefault(writer_of(commit), []).append(commit)
     return {writer: _trace(made, since) for writer, made in found.items()}
+
+
+def writer_of(commit: LogCommit) -> ForeignWriter:
+    """Return who made a commit, as it says itself."""
+    return ForeignWriter(_text(commit, "engineInfo", "clientVersion"), _text(commit, "userName", "userId"))
 
 
 def _trace(made: list[LogCommit], since: pendulum.DateTime) -> WriterTrace:
     operations = dict.fromkeys(_text(commit, "operation") or "an unknown operation" for commit in made)
-    return WriterTrace(tuple(sorted(operations)), len(made), _time_of(made[0], since))
+    return WriterTrace(tuple(sorted(operations)), len(made), time_of(made[0], since))
 
 
 def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
@@ -114,7 +117,8 @@ def _is_ours(commit: LogCommit) -> bool:
     return isinstance(stamp, dict) and {"schema_hash", "release", "origin"} <= stamp.keys()
 
 
-def _time_of(commit: LogCommit, unknown: pendulum.DateTime) -> pendulum.DateTime:
+def time_of(commit: LogCommit, unknown: pendulum.DateTime) -> pendulum.DateTime:
+    """Return when a commit was made, as it says itself; ``unknown`` where it does not."""
     return unknown if commit.milliseconds is None else pendulum.from_timestamp(commit.milliseconds / 1000)
 
 

@@ -49,6 +49,8 @@ class PlanReport:
     stopped: tuple[str, ...] = ()
     #: For how long the cut-over may lock writers out.
     seal_seconds: int = SEAL_SECONDS
+    #: Why: version and docstring of each migration that is gone through.
+    reasons: tuple[tuple[str, str], ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -101,6 +103,7 @@ class PlanReport:
         }
         if explained:
             document["explanations"] = [item.to_json() for item in self.explained]
+            document["reasons"] = [{"version": version, "text": text} for version, text in self.reasons]
         return document
 
 

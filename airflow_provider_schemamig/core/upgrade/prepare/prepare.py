@@ -84,9 +84,13 @@ def preflight_plan(
     fill: bool = True,
     create: bool = False,
     seal_seconds: int = SEAL_SECONDS,
+    reasons: tuple[tuple[str, str], ...] = (),
     listen: Listener = silent,
 ) -> Preflight:
-    """Do what ``preflight`` does, for what is planned already. Makes an environment only with ``create``."""
+    """Do what ``preflight`` does, for what is planned already. Makes an environment only with ``create``.
+
+    ``reasons``: version and docstring of each migration that is gone through, for the report.
+    """
     started, began_at = time.monotonic(), pendulum.now("UTC")
     planned = with_history_notes(env, view, planned, request.hold)
     early = _ends_too_early(planned, request, view)
@@ -95,7 +99,7 @@ def preflight_plan(
         return Preflight(None, PlanReport(planned, view), None, ())
     target = planned.plan.target
     with told_while_preparing(env, target.source, target.version, exists=view.state is not None) as tell:
-        report = replace(check_data(env, view, planned, jobs, started, tell), seal_seconds=seal_seconds)
+        report = replace(check_data(env, view, planned, jobs, started, tell), seal_seconds=seal_seconds, reasons=reasons)
     raise_refusals((*report.refusals, *too_slow(report, seal_seconds)))
     ledger = LedgerWriter(env)
     if view.state is None:

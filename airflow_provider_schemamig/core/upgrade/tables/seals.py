@@ -19,14 +19,18 @@ from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 
@@ -38,6 +42,21 @@ class SealLifted(Conflict):
     message = "the seal of shard {shard} was lifted by another process of this generation."
     next_action = "Try again: the shard is sealed anew."
     shard: str
+
+
+def shards_to_seal(leader: LeaderView) -> dict[CollectionName, ShardId]:
+    """Return the shards that the commit replaces or removes, as far as there is a table."""
+    names = [stage.collection for stage in leader.plan.of_kind(s.Seal) if stage.collection in leader.state.objects]
+    shards = {name: leader.state.objects[name].shard for name in names}
+    return {name: shard for name, shard in shards.items() if head_or_none(table_store(leader.env, leader.state, shard)) is not None}
+
+
+def successor_of(leader: LeaderView, collection: CollectionName) -> ShardId | None:
+    """Return the shard that takes over from the collection's; None where the collection is removed."""
+    for step in leader.plan.target.steps:
+        if isinstance(step, Replace | RewriteStep) and step.old.name == collection:
+            return leader.state.replacements[replacement_key(step.collection, leader.deployment)].shard
+    return None
 
 
 def announce_seals(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId], allow: Allow = always) -> tuple[SealIntent, ...]:
@@ -193,3 +212,11 @@ def _give_up(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
         return [Put(replace(intent, is_given_up=True)) for intent in seals]
 
     leader.append(give_up)
+
+
+def remember_seals(leader: LeaderWriter, seals: Sequence[SealIntent], since: pendulum.DateTime) -> list[str]:
+    """Write down for how long which writers were locked out; return the note if that cannot be written."""
+    number, who, at = leader.generation, leader.who, leader.committed_at
+    entries = [HistoryEntry.ended("seal", since, collection=seal.collection, generation=number, who=who, at=at) for seal in seals]
+    note = append_history(leader.env, *entries) if entries else None
+    return [] if note is None else [note]

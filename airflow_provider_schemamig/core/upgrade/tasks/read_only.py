@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
@@ -64,9 +65,12 @@ def plan(
 
 def reasons(release_dir: Path, source: str | None) -> tuple[tuple[str, str], ...]:
     """Return version and docstring of each migration that leads from ``source`` to the head of the release folder."""
-    release = load_checked(release_dir)
+    return _reasons(load_checked(release_dir), Version.parse(source) if source else None)
+
+
+def _reasons(release: Release, source: Version | None) -> tuple[tuple[str, str], ...]:
     modules = sorted(release.modules.items())
-    return tuple((str(version), module.docstring) for version, module in modules if source and version > Version.parse(source))
+    return tuple((str(version), module.docstring) for version, module in modules if source and version > source)
 
 
 def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
@@ -100,8 +104,11 @@ def preflight(
 
     def prepare() -> Preflight:
         listen(Event("plan", note="reading the release and the tables"))
-        found = plan_of_release(env, load_checked(release_dir), options)
-        return preflight_plan(env, *found, request, jobs=jobs, fill=fill, create=create, seal_seconds=seal_seconds, listen=listen)
+        release = load_checked(release_dir)
+        view, planned = plan_of_release(env, release, options)
+        why = _reasons(release, planned.plan.target.source)
+        asked: Any = {"jobs": jobs, "fill": fill, "create": create, "seal_seconds": seal_seconds, "reasons": why, "listen": listen}
+        return preflight_plan(env, view, planned, request, **asked)
 
     try:
         return prepare()

@@ -1,0 +1,144 @@
+"""One deployment as a document: what it was to do, what it did, how far it is. The page, the report and ``schemamig report`` show it.
+
+It reads the ledger, the plan, preflight's report and the audit log, and asks the tables only of a copy that is under way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, Progress
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import ObjectMissing
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import deployment_of, plan_of
+from airflow_provider_schemamig.core.upgrade.documents.columns import paired_columns
+from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
+from airflow_provider_schemamig.core.upgrade.documents.pace import pace_json
+from airflow_provider_schemamig.core.upgrade.element_status import elements_json
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
+from airflow_provider_schemamig.core.upgrade.status import control_json, deployment_json, leader_json
+
+
+def deployment_document(env: EnvironmentRoot, generation: Generation | None = None) -> dict[str, Any]:
+    """Return one deployment as a document; None: the newest. Raises UnknownGeneration, NoEnvironment."""
+    state = LedgerReader(env).state()
+    newest = max(state.deployments, default=Generation(0))
+    deployment = deployment_of(state, newest if generation is None else generation)
+    plan, now = plan_of(env, deployment), pendulum.now("UTC")
+    history = read_history(env)
+    mine = [entry for entry in once_each(history) if entry.generation == deployment.generation]
+    hold = state.holds.get(deployment.generation)
+    return {
+        "environment": env.location.uri,
+        "now": now.isoformat(),
+        "ledger_version": state.version,
+        "release": state.release.name if state.release is not None else plan.target.name,
+        "at": str(state.release.version) if state.release is not None else None,
+        "generations": [int(number) for number in sorted(state.deployments, reverse=True)],
+        "leader": leader_json(state),
+        "deployment": {**deployment_json(state, deployment.generation), "hold_seconds": deployment.hold_seconds},
+        "plan": report_of(env, deployment),
+        "tables": [_table(step) for step in plan.target.steps],
+        "timeline": [entry_json(entry) for entry in mine],
+        "seals": list(_seals(mine)),
+        "progress": [pace_json(env, state, deployment, plan, history, row) for row in _progress(state, deployment)],
+        "elements": [item for item in elements_json(env, state) if item["generation"] == deployment.generation],
+        "controls": [control_json(control) for _, control in sorted(state.controls.items()) if _is_about(control.scope, plan)],
+        "hold": None if hold is None or hold.state is HoldState.CLOSED else hold_cost_json(env, state, hold),
+        "newer_holds": [int(number) for number, held in state.holds.items() if number > deployment.generation and _is_open(held.state)],
+        "can": _can(state, deployment),
+    }
+
+
+def _is_open(state: HoldState) -> bool:
+    return state in (HoldState.OPEN, HoldState.ROLLING_BACK)
+
+
+def report_of(env: EnvironmentRoot, deployment: Deployment) -> dict[str, Any] | None:
+    """Return what preflight found; None where nobody wrote it down (an upgrade in one go does, too)."""
+    try:
+        found: dict[str, Any] = json.loads(env.store().get(f"{env.SYSTEM_FOLDER}/reports/{deployment.generation}.json"))
+    except ObjectMissing:
+        return None
+    return found
+
+
+def _progress(state: State, deployment: Deployment) -> list[Progress]:
+    return [row for _, row in sorted(state.progress.items()) if row.generation == deployment.generation]
+
+
+def _is_about(scope: str, plan: Plan) -> bool:
+    return scope == "*" or any(scope in (stage.collection, getattr(stage, "source", None)) for stage in plan.stages)
+
+
+def _seals(entries: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
+    """Yield for how long a seal kept writers out of which collection."""
+    for entry in entries:
+        if entry.what == "seal" and entry.collection is not None:
+            yield {"collection": entry.collection, "seconds": round(entry.seconds, 3), "at": entry.started_at.isoformat()}
+
+
+def _can(state: State, deployment: Deployment) -> list[str]:
+    """Return the verbs that the deployment's state allows, whoever asks."""
+    hold, leads = state.holds.get(deployment.generation), state.leader is not None
+    newest = leads and state.leader is not None and state.leader.generation == deployment.generation
+    match deployment.state:
+        case DeploymentState.CLAIMED:
+            overtaken = state.leader is not None and state.leader.generation > deployment.generation
+            return [] if overtaken else ["approve", "pause", "resume", "throttle", "postpone", "force", "cancel"]
+        case DeploymentState.PROMOTED if newest:
+            return ["pause", "resume", "throttle", "postpone", "force", "cancel", "rollback"]
+        case DeploymentState.COMMITTED if hold is not None and _is_open(hold.state):
+            later = any(number > deployment.generation and _is_open(held.state) for number, held in state.holds.items())
+            return ["end_hold"] if later else ["rollback", "end_hold"]
+        case _:
+            return []
+
+
+# --- tables --------------------------------------------------------------------------------------------------------------------------
+
+
+def _table(step: MergedStep) -> dict[str, Any]:
+    """Return what becomes of one collection: its columns before and after in pairs, and the SQL that moves its rows."""
+    match step:
+        case Create():
+            return _pairs(step.collection, None, step.new, step.kind, fill=step.fill)
+        case Evolve():
+            pairs = paired_columns(step.old, step.new, diff(step.old, step.new, step.renames).changes)
+            return _document(step.collection, step.renamed_from, step.kind, pairs)
+        case Replace():
+            return _pairs(step.collection, step.old, step.new, step.kind, fill=step.fill)
+        case RewriteStep():
+            found = _pairs(step.collection, step.old, step.new, step.kind, up=step.up, down=step.down)
+            return {**found, "was": step.renamed_from, "no_way_back": step.no_way_back}
+        case Remove():
+            return _pairs(step.collection, step.old, None, step.kind)
+
+
+def _pairs(collection: CollectionName, old: Declaration | None, new: Declaration | None, kind: str, **sql: str | None) -> dict[str, Any]:
+    return _document(collection, None, kind, paired_columns(old, new, ()), **sql)
+
+
+def _document(
+    collection: CollectionName, was: CollectionName | None, kind: str, pairs: list[dict[str, Any]], **sql: str | None
+) -> dict[str, Any]:
+    texts = {name: None if text is None else _dedent(text) for name, text in {"up": None, "down": None, "fill": None, **sql}.items()}
+    return {"collection": collection, "was": was, "kind": kind, "columns": pairs, "no_way_back": None, **texts}
+
+
+def _dedent(sql: str) -> str:
+    lines = sql.strip("\n").splitlines()
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join(line[indent:].rstrip() for line in lines).strip()

@@ -1,0 +1,63 @@
+"""Drift as a document: what differs, since which commit and by whom it was made, and the ways on with what each would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pendulum
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.drift.changes import began_at, foreign_changes
+from airflow_provider_schemamig.core.upgrade.drift.options import options_for
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import time_of, writer_of
+from airflow_provider_schemamig.visible import visible
+
+
+def drift_document(env: EnvironmentRoot) -> dict[str, Any]:
+    """Return the tables that are not as the ledger says. Reads every table's head, and the logs of those. Raises NoEnvironment."""
+    state = LedgerReader(env).state()
+    heads = read_heads(env, state)
+    return {"environment": env.location.uri, "ledger_version": state.version, "tables": list(_tables(env, state, heads))}
+
+
+def _tables(env: EnvironmentRoot, state: State, heads: Any) -> Iterator[dict[str, Any]]:
+    for name in sorted(state.objects):
+        head: Head | None = heads.get(name)
+        differences = ("no Delta table is there",) if head is None else drift_of(state, name, head)
+        if differences:
+            yield {
+                "collection": name,
+                "uri": env.table_location(state.shard_of(name).uri).uri,
+                "differences": list(differences),
+                "since": None if head is None else _since(env, state, name, head),
+                "ways_on": [] if head is None else options_for(env, state, name, head),
+            }
+
+
+def _since(env: EnvironmentRoot, state: State, name: CollectionName, head: Head) -> dict[str, Any] | None:
+    """Return the first commit of the drift, as it says itself; None if the log does not tell any more."""
+    foreign = None if head.is_another else foreign_changes(state, name, head)
+    store = table_store(env, state, state.objects[name].shard)
+    version = None if foreign is None else began_at(store, foreign)
+    if version is None:
+        return None
+    try:
+        commit = read_commit(store, version)
+    except LogTruncated:
+        return None
+    unknown = pendulum.from_timestamp(0)
+    at = time_of(commit, unknown)
+    return {
+        "table_version": version,
+        "operation": visible(str(commit.info.get("operation") or ""))[:100] or None,
+        "by": str(writer_of(commit)),
+        "at": None if at is unknown else at.isoformat(),
+    }

@@ -1,0 +1,65 @@
+"""What a rollback would do, before anybody asks for it: where it leads, what stays or is lost, what stands in its way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+from airflow_provider_schemamig.core.upgrade.documents.deployment import report_of
+from airflow_provider_schemamig.core.upgrade.rollback.checks import check_undoable, to_roll_back
+from airflow_provider_schemamig.core.upgrade.rollback.left_behind import lossy
+from airflow_provider_schemamig.exceptions import Refusal, Refused
+
+
+def rollback_document(env: EnvironmentRoot) -> dict[str, Any]:
+    """Return what a rollback would do now. Raises NothingToRollBack, NoEnvironment. Writes nothing."""
+    state = LedgerReader(env).state()
+    deployment = to_roll_back(state)
+    plan, hold = plan_of(env, deployment), state.holds.get(deployment.generation)
+    refusals: list[Refusal | Any] = []
+    losses: tuple[str, ...] = ()
+    if deployment.state is DeploymentState.COMMITTED:
+        losses = lossy(env, state, deployment)
+        if hold is not None:
+            try:
+                check_undoable(env, state, deployment, plan, hold)
+            except Refused as refused:
+                refusals = list(refused.refusals)
+            except Refusal as refusal:
+                refusals = [refusal]
+    told = (report_of(env, deployment) or {}).get("explanations", [])
+    source = deployment.source or "nothing"
+    lines = [f"{deployment.target} goes back to {source} (generation {deployment.generation})"]
+    lines += [f"{step.collection}: {_does(step)}" for step in plan.target.steps]
+    lines += [f"{stage['collection']}: {text}" for stage in told for text in stage["rollback"]]
+    lines += [f"would be lost, and only goes on with --allow-lossy: {text}" for text in losses]
+    lines += [f"cannot: {refusal}" for refusal in refusals]
+    return {
+        "environment": env.location.uri,
+        "generation": int(deployment.generation),
+        "from": str(deployment.target),
+        "to": None if deployment.source is None else str(deployment.source),
+        "lines": list(dict.fromkeys(lines)),
+        "losses": list(losses),
+        "refusals": [refusal.to_json() for refusal in refusals],
+    }
+
+
+def _does(step: MergedStep) -> str:
+    match step:
+        case Create():
+            return "the new table is sealed and kept for the time of the hold"
+        case Evolve():
+            return "its columns get the names and the order of before; what came is hidden where rows carry it"
+        case Replace():
+            return "the old table is opened again; rows written into the new one stay there"
+        case RewriteStep(down=None):
+            return "the old table is opened again; rows written into the new one stay there, for there is no `down`"
+        case RewriteStep():
+            return "the old table is opened again, and rows written since are brought back through `down`"
+        case Remove():
+            return "the old table is opened again"

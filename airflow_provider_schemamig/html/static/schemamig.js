@@ -1,0 +1,186 @@
+// The page's own script: it looks again while somebody looks, counts down, asks before it does, and tells what came of it.
+"use strict";
+
+const REFRESH_MS = 3000;
+const root = document.body.dataset.root;
+const place = document.body.dataset.place;
+const dialog = document.getElementById("ask");
+const byId = (id) => document.getElementById(id);
+
+// --- look again: never while the page is hidden, a dialog is open or somebody types; one request every 3 s at most ------------------
+
+setInterval(() => {
+  const live = byId("live");
+  const typing = document.activeElement && document.activeElement.matches("#live input, #live select");
+  if (!document.hidden && !dialog.open && !typing && !live.classList.contains("htmx-request")) htmx.trigger(live, "refresh");
+}, REFRESH_MS);
+
+document.addEventListener("htmx:configRequest", (event) => {
+  event.detail.headers["If-None-Match"] = byId("live").dataset.etag; // unchanged: the answer is 204, and nothing is drawn anew
+  event.detail.path = location.pathname + location.search;
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.xhr.status === 401) location.reload(); // the session is over: Airflow asks to log in
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  const asOf = event.detail.xhr && event.detail.xhr.status === 204 && event.detail.xhr.getResponseHeader("X-As-Of");
+  const shown = document.querySelector("#live .look time");
+  if (asOf && shown) {
+    shown.dateTime = asOf;
+    shown.textContent = `${asOf.slice(0, 19).replace("T", " ")} UTC`;
+  }
+});
+let opened = [];
+document.addEventListener("htmx:beforeSwap", () => {
+  opened = [...document.querySelectorAll("#live details")].map((item) => item.open);
+});
+document.addEventListener("htmx:afterSettle", () => {
+  const found = [...document.querySelectorAll("#live details")];
+  if (found.length === opened.length) found.forEach((item, number) => { item.open = opened[number]; });
+  filterRows();
+  countDown();
+});
+for (const lost of ["htmx:sendError", "htmx:responseError"]) {
+  document.addEventListener(lost, () => {
+    const look = document.querySelector("#live .look");
+    if (look && !look.classList.contains("stale")) {
+      look.classList.add("stale");
+      look.append(" · Airflow does not answer: what is shown is stale");
+    }
+  });
+}
+
+// --- countdowns, filters, jumps ------------------------------------------------------------------------------------------------------
+
+function countDown() {
+  for (const item of document.querySelectorAll("time[data-until]")) {
+    const left = Math.round((new Date(item.dataset.until) - Date.now()) / 1000);
+    const hours = Math.floor(left / 3600), minutes = Math.floor((left % 3600) / 60), seconds = left % 60;
+    const text = left <= 0 ? "over" : `${hours} h ${String(minutes).padStart(2, "0")} min ${String(seconds).padStart(2, "0")} s left`;
+    let shown = item.nextElementSibling;
+    if (!shown || !shown.matches(".left")) {
+      shown = document.createElement("span");
+      shown.className = "left tag";
+      item.after(" ", shown);
+    }
+    shown.textContent = text;
+  }
+}
+setInterval(countDown, 1000);
+countDown();
+
+function filterRows() {
+  for (const input of document.querySelectorAll("input[data-filter]")) {
+    const wanted = input.value.toLowerCase();
+    for (const row of document.querySelectorAll(input.dataset.filter)) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  }
+}
+document.addEventListener("input", (event) => { if (event.target.matches("input[data-filter]")) filterRows(); });
+document.addEventListener("change", (event) => {
+  if (event.target.matches("select[data-go]")) location.href = event.target.dataset.go + encodeURIComponent(event.target.value);
+});
+
+// --- actions -------------------------------------------------------------------------------------------------------------------------
+
+const SCOPE = { name: "collection", label: "Collection (empty: all)", optional: true };
+const VERBS = {
+  approve: { title: "Approve this plan", text: "It may be promoted then.", yes: "Approve", fields: [] },
+  reject: { title: "Reject this plan", text: "The run ends, and the environment stays as it is.", yes: "Reject", fields: [] },
+  pause: { title: "Pause", text: "No batch begins, and nothing is promoted, sealed or committed until somebody resumes.", yes: "Pause", fields: [SCOPE] },
+  resume: { title: "Resume", text: "What was paused or postponed goes on.", yes: "Resume", fields: [SCOPE] },
+  postpone: { title: "Postpone the last step", text: "Rows are worked on; the last commit of online changes waits.", yes: "Postpone", fields: [SCOPE] },
+  force: { title: "Force the last step", text: "Writers may be locked out for it.", yes: "Force", fields: [{ name: "collection", label: "Collection" }] },
+  throttle: {
+    title: "Throttle", text: "Limits that are left empty are taken back.", yes: "Throttle",
+    fields: [SCOPE, { name: "rows_per_second", label: "Rows a second", type: "number", optional: true },
+      { name: "max_files", label: "Files a batch", type: "number", optional: true },
+      { name: "commits_per_minute", label: "Commits a minute", type: "number", optional: true },
+      { name: "window", label: "Hours UTC, such as 22-6", optional: true }],
+  },
+  cancel: { title: "Cancel this upgrade", text: "What it built is deleted; what it changed is rolled back.", yes: "Cancel the upgrade", fields: [], typed: true },
+  rollback: {
+    title: "Roll back", preview: true, yes: "Roll back", typed: true,
+    fields: [{ name: "allow_lossy", label: "Even if rows stay behind or are lost", type: "checkbox", optional: true }],
+  },
+  end_hold: { title: "End the hold", text: "The way back is gone for good, and what it kept is deleted.", yes: "End the hold", fields: [{ name: "ignore_nodes", label: "Even if live nodes need it", type: "checkbox", optional: true }], typed: true },
+  revert: { title: "Revert the drift", text: "The table goes back to what the ledger says.", yes: "Revert", fields: [], typed: true },
+  unmanage: { title: "Unmanage the table", text: "The table stays as it is; the environment forgets it.", yes: "Unmanage", fields: [], typed: true },
+  restore: { title: "Restore rows", text: "The collection is copied anew from its origin.", yes: "Restore", fields: [], typed: true },
+};
+
+let asked = null;
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-verb]");
+  if (button) ask(button.dataset.verb, JSON.parse(button.dataset.about));
+});
+
+function field({ name, label, type = "text", optional = false }, value = "") {
+  const outer = document.createElement("label"), input = document.createElement("input");
+  input.name = name;
+  input.type = type;
+  if (type === "checkbox") input.checked = Boolean(value); else input.value = value;
+  if (type === "number") input.min = 1;
+  input.required = !optional;
+  outer.append(label, " ", input);
+  return outer;
+}
+
+function ask(verb, about) {
+  const { title, text, yes, fields, typed, preview } = VERBS[verb];
+  asked = { verb, about, typed };
+  byId("ask-title").textContent = title;
+  byId("ask-text").textContent = preview ? "" : text;
+  byId("ask-yes").textContent = yes;
+  byId("ask-failed").hidden = true;
+  const inputs = fields.map((item) => field(item, about[item.name] || ""));
+  if (about.lossy) inputs.push(field({ name: "allow_lossy", label: "Even if values are lost", type: "checkbox", optional: true }));
+  inputs.push(field({ name: "reason", label: "Reason (it is written into the history)" }));
+  if (typed) inputs.push(field({ name: "typed", label: `Type the environment's name to confirm: ${place}` }));
+  byId("ask-fields").replaceChildren(...inputs);
+  byId("ask-yes").disabled = false;
+  if (preview) showPreview(about);
+  dialog.showModal();
+}
+
+async function showPreview(about) {
+  const answer = await fetch(`${root}env/${encodeURIComponent(place)}/rollback_preview`, { headers: { Accept: "application/json" } });
+  const lines = answer.ok ? (await answer.json()).lines : ["What it does could not be read."];
+  const list = document.createElement("ul");
+  list.append(...lines.map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
+  byId("ask-text").replaceChildren(list);
+}
+
+byId("ask-no").addEventListener("click", () => dialog.close());
+dialog.querySelector("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const values = { ...asked.about };
+  for (const input of byId("ask-fields").querySelectorAll("input")) values[input.name] = input.type === "checkbox" ? input.checked : input.value;
+  if (asked.typed && values.typed !== place) return failed(`This is not the environment's name: ${place}`);
+  byId("ask-yes").disabled = true;
+  try {
+    const answer = await fetch(`${root}env/${encodeURIComponent(place)}/${asked.verb}`, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values),
+    });
+    const said = await answer.json();
+    if (!answer.ok) return failed(said.error ? `${said.error.message} ${said.error.next}` : (said.detail || answer.statusText));
+    dialog.close();
+    tell(said.text);
+    byId("live").dataset.etag = "";
+    htmx.trigger(byId("live"), "refresh");
+  } catch (error) {
+    failed(`Airflow does not answer: ${error.message}`);
+  }
+});
+
+function failed(text) {
+  byId("ask-yes").disabled = false;
+  byId("ask-failed").textContent = typeof text === "string" ? text : JSON.stringify(text);
+  byId("ask-failed").hidden = false;
+}
+
+function tell(text) {
+  byId("told").textContent = text;
+  byId("told").hidden = false;
+  setTimeout(() => { byId("told").hidden = true; }, 8000);
+}

@@ -1,0 +1,49 @@
+"""What the api-server and its reading process say to each other: a line of JSON each way, over the process's own pipes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+#: How large the reading process may grow, in bytes; beyond it it ends when it has answered, and the next look starts another.
+MEMORY_LIMIT = 300 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Read a document, or carry out a verb, in whose name ``who`` is. ``known``: when the document was made that the asker has."""
+
+    number: int
+    location: str
+    options: Mapping[str, str] = field(repr=False)
+    name: str
+    arguments: Mapping[str, Any]
+    who: str | None = None
+    known: float = 0.0
+
+    def to_line(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> ReadRequest:
+        return cls(**json.loads(line))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """``text``: the document as JSON; ``unchanged``: it is the one that the asker has. ``error``: an error's document."""
+
+    number: int
+    made: float = 0.0
+    text: str | None = None
+    unchanged: bool = False
+    error: Mapping[str, Any] | None = None
+
+    def to_line(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> ReadAnswer:
+        return cls(**json.loads(line))

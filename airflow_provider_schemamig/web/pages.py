@@ -1,0 +1,307 @@
+"""The views, and the same documents as JSON. Reads only; each answers at once with what is known."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.responses import HTMLResponse
+
+from airflow_provider_schemamig.html.render import STATIC, render, report_html, static
+from airflow_provider_schemamig.web import runs
+from airflow_provider_schemamig.web.access import Viewer, may_see, viewer
+from airflow_provider_schemamig.web.places import Place, key_of_run, place_of, places, run_of
+from airflow_provider_schemamig.web.reading import Look, PageReader
+
+#: Nothing is loaded from elsewhere, and nothing that a document holds can run.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+PAGE_SIZE = 200
+
+pages = APIRouter(dependencies=[Depends(viewer)])
+#: Holds no data, so it asks nobody who he is.
+files = APIRouter()
+reader = PageReader()
+
+
+def known_place(key: str, user: Viewer) -> Place:
+    """Return the environment of that key. 404 where there is none; 403 if it is known by a run that the user may not see."""
+    run = run_of(key)
+    if run is not None and not may_see(user, run[0]):
+        raise HTTPException(403, f"Forbidden: this is for those who may see the DAG {run[0]}.")
+    place = place_of(key)
+    if place is None:
+        raise HTTPException(404, "No such environment: there is no connection of that name and of type schemamig.")
+    return place
+
+
+Known = Annotated[Place, Depends(known_place)]
+
+
+def root_of(request: Request) -> str:
+    """Return the relative way from the asked page to the page's root, wherever that is mounted."""
+    inside = request.url.path.removeprefix(str(request.scope.get("root_path", ""))).lstrip("/")
+    return "../" * inside.count("/") or "./"
+
+
+def page(
+    request: Request, template: str, *, title: str, view: str, etag: str, place: Place | None = None, look: Look | None = None, **more: Any
+) -> Response:
+    """Return a view; 204 to who has this very one."""
+    if etag and request.headers.get("if-none-match") == etag:
+        return Response(status_code=204, headers={**HEADERS, "X-As-Of": (look.as_of if look is not None else None) or ""})
+    html = render(template, root=root_of(request), title=title, view=view, etag=etag, place=place, look=look, **more)
+    return HTMLResponse(html, headers=HEADERS)
+
+
+# --- the views -----------------------------------------------------------------------------------------------------------------------
+
+
+@pages.get("/", response_class=HTMLResponse)
+async def environments(request: Request) -> Response:
+    """List the environments, what needs attention counted first."""
+    known = await asyncio.to_thread(places)
+    looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
+    following = await asyncio.to_thread(runs.next_releases)
+    rows = [(place, look, _due(following.get(place.given), look)) for place, look in zip(known, looks, strict=True)]
+    found = [look.document or {} for look in looks]
+    counts = [
+        ("environments", len(known), ""),
+        ("unreachable", sum(1 for look in looks if look.error), "bad"),
+        ("drifted tables", sum(item.get("drifted", 0) for item in found), "bad"),
+        ("upgrades under way", sum(1 for item in found if item.get("open")), "warn"),
+        ("paused", sum(1 for item in found if any(control["paused"] for control in item.get("controls", ()))), "warn"),
+        ("streams waiting", sum(item.get("streams_waiting", 0) for item in found), "warn"),
+        ("ways back open", sum(len(item.get("holds", ())) for item in found), ""),
+    ]
+    etag = "|".join(look.etag for look in looks) + "|" + ",".join(f"{name}:{item.version}" for name, item in following.items())
+    return page(request, "environments.html", title="schemamig", view="Environments", etag=etag, rows=rows, counts=counts)
+
+
+def _due(following: runs.NextRelease | None, look: Look) -> runs.NextRelease | None:
+    at = (look.document or {}).get("version")
+    return None if following is None or following.version == at else following
+
+
+@pages.get("/env/{key}/deployments/{generation}", response_class=HTMLResponse)
+async def deployment(request: Request, place: Known, generation: str) -> Response:
+    """Show one deployment: the plan in words, how far it is, what can be done."""
+    look = await reader.look(place, "deployment", generation=_generation(generation))
+    return await _deployment(request, place, look)
+
+
+@pages.get("/run", response_class=HTMLResponse)
+async def run(request: Request, user: Viewer, dag_id: str, run_id: str) -> Response:
+    """Show the deployment of a DAG run: the tab of the run."""
+    if not may_see(user, dag_id):
+        raise HTTPException(403, f"Forbidden: this is for those who may see the DAG {dag_id}.")
+    place = await asyncio.to_thread(place_of, key_of_run(dag_id, run_id))
+    if place is None:
+        text = "No task of this run has worked on an environment yet."
+        return page(request, "message.html", title="schemamig", view="", etag="none", heading="No deployment", text=text, links=())
+    overview = await reader.look(place, "overview")
+    claims: Mapping[str, int] = (overview.document or {}).get("claims", {})
+    mine = [generation for claimed_by, generation in claims.items() if runs.claim_of(claimed_by) == (dag_id, run_id)]
+    if not mine:
+        links = ((f"{root_of(request)}env/{place.key}/deployments/newest", f"Newest deployment of {place.title}"),)
+        text = "This run has claimed no generation: it had nothing to do, or is not that far."
+        more: dict[str, Any] = {"heading": "No deployment", "text": text, "links": links, "place": place, "look": overview}
+        return page(request, "message.html", title="schemamig", view="", etag=overview.etag, **more)
+    return await _deployment(request, place, await reader.look(place, "deployment", generation=max(mine)))
+
+
+async def _deployment(request: Request, place: Place, look: Look) -> Response:
+    document = look.document
+    waiting = None
+    if document is not None and "approve" in document["can"]:
+        waiting = await asyncio.to_thread(runs.waiting_approval, document["deployment"]["claimed_by"])
+        if document["deployment"]["approved_by"] and waiting is None:
+            document["can"].remove("approve")
+        if waiting is not None:
+            document["can"].append("reject")
+    title = f"{place.title}: deployment"
+    made_by = runs.claim_of(document["deployment"]["claimed_by"]) if document is not None else None
+    more = {"document": document, "waiting": waiting, "runs": ["/".join(made_by)] if made_by else []}
+    etag = f"{look.etag}{'-waits' if waiting else ''}"
+    return page(request, "deployment.html", title=title, view="Deployment", etag=etag, place=place, look=look, **more)
+
+
+@pages.get("/env/{key}/deployments/{generation}/report.html", response_class=HTMLResponse)
+async def report(place: Known, generation: str) -> Response:
+    """Return the deployment as one file that needs nothing else, for mails and tickets."""
+    look = await _patiently(place, "deployment", generation=_generation(generation))
+    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+    name = f"schemamig-{look.document['deployment']['generation']}.html"
+    headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return HTMLResponse(report_html(look.document), headers=headers)
+
+
+@pages.get("/env/{key}/tables", response_class=HTMLResponse)
+async def tables(request: Request, place: Known) -> Response:
+    """List an environment's collections."""
+    look = await reader.look(place, "tables")
+    more = {"document": look.document}
+    return page(request, "tables.html", title=f"{place.title}: tables", view="Tables", etag=look.etag, place=place, look=look, **more)
+
+
+@pages.get("/env/{key}/tables/{collection}", response_class=HTMLResponse)
+async def table(request: Request, place: Known, collection: str) -> Response:
+    """Show one collection: releases and columns, history, files by schema."""
+    look = await reader.look(place, "table", collection=collection)
+    title = f"{place.title}: {collection}"
+    return page(request, "table.html", title=title, view="Tables", etag=look.etag, place=place, look=look, document=look.document)
+
+
+@pages.get("/env/{key}/drift", response_class=HTMLResponse)
+async def drift(request: Request, place: Known) -> Response:
+    """Show what is not as the ledger says, since when and by whom, and the ways on."""
+    look = await reader.look(place, "drift")
+    more = {"document": look.document}
+    return page(request, "drift.html", title=f"{place.title}: drift", view="Drift", etag=look.etag, place=place, look=look, **more)
+
+
+@pages.get("/env/{key}/streams", response_class=HTMLResponse)
+async def streams(request: Request, place: Known) -> Response:
+    """Show the streams into an environment, and who has which schema."""
+    look = await reader.look(place, "streams")
+    more = {"document": look.document}
+    return page(request, "streams.html", title=f"{place.title}: streams", view="Streams", etag=look.etag, place=place, look=look, **more)
+
+
+FILTERS = ("who", "what", "collection", "generation", "since", "until")
+
+
+@pages.get("/env/{key}/history", response_class=HTMLResponse)
+async def history(request: Request, place: Known, first: Annotated[int, Query(ge=1)] = 1) -> Response:
+    """Show what was done, by whom and when; filtered, the newest first."""
+    asked = _asked(request)
+    look = await reader.look(place, "history")
+    found = [] if look.document is None else matching(look.document["entries"], asked)
+    shown = found[first - 1 : first - 1 + PAGE_SIZE]
+    older = first + PAGE_SIZE if len(found) >= first + PAGE_SIZE else None
+    query = urlencode({name: value for name, value in asked.items() if value})
+    more: dict[str, Any] = {"document": look.document, "entries": shown, "total": len(found), "first": first, "older": older}
+    more |= {"asked": asked, "query": query}
+    return page(request, "history.html", title=f"{place.title}: history", view="History", etag=look.etag, place=place, look=look, **more)
+
+
+@pages.get("/env/{key}/history.csv")
+async def history_csv(request: Request, place: Known) -> Response:
+    """Return the filtered history as CSV. What a spreadsheet would calculate is made text."""
+    found = matching((await _patiently(place, "history")).document["entries"], _asked(request))
+    out = io.StringIO()
+    names = ("started_at", "seconds", "who", "what", "collection", "generation", "outcome", "detail")
+    writer = csv.writer(out)
+    writer.writerow(names)
+    writer.writerows([_cell(entry[name]) for name in names] for entry in found)
+    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=HEADERS)
+
+
+@pages.get("/env/{key}/history.json")
+async def history_json(request: Request, place: Known) -> Response:
+    """Return the filtered history as JSON."""
+    found = matching((await _patiently(place, "history")).document["entries"], _asked(request))
+    return Response(json.dumps({"entries": found}), media_type="application/json", headers=HEADERS)
+
+
+def _asked(request: Request) -> dict[str, str]:
+    return {name: request.query_params.get(name, "").strip() for name in FILTERS}
+
+
+def matching(entries: list[dict[str, Any]], asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the entries that match: text as a part of the field, ``generation`` as a whole, ``since`` and ``until`` as days."""
+
+    def matches(entry: Mapping[str, Any]) -> bool:
+        texts = all(asked[name].lower() in str(entry[name] or "").lower() for name in ("who", "what", "collection") if asked[name])
+        number = not asked["generation"] or str(entry["generation"]) == asked["generation"]
+        day = str(entry["started_at"])[:10]
+        return texts and number and (not asked["since"] or day >= asked["since"]) and (not asked["until"] or day <= asked["until"])
+
+    return [entry for entry in entries if matches(entry)]
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+@pages.get("/env/{key}/rollback_preview")
+async def rollback_preview(place: Known) -> Response:
+    """Return what a rollback would do, in lines."""
+    return _json(await _patiently(place, "rollback_preview"))
+
+
+# --- the documents -------------------------------------------------------------------------------------------------------------------
+
+
+@pages.get("/api/environments")
+async def api_environments() -> Response:
+    """Return every environment with its overview."""
+    known = await asyncio.to_thread(places)
+    looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
+    found = [
+        {"key": place.key, "uri": place.uri, "as_of": look.as_of, "stale": look.is_stale, "error": look.error, "overview": look.document}
+        for place, look in zip(known, looks, strict=True)
+    ]
+    return Response(json.dumps({"environments": found}), media_type="application/json", headers=HEADERS)
+
+
+@pages.get("/api/env/{key}/{name}")
+async def api_document(
+    place: Known, name: str, generation: Annotated[int | None, Query(ge=1)] = None, collection: str | None = None
+) -> Response:
+    """Return a document: overview, status, tables, deployment, table, drift, streams, history."""
+    if name not in ("overview", "status", "tables", "deployment", "table", "drift", "streams", "history"):
+        raise HTTPException(404, "No such document.")
+    if name == "table" and collection is None:
+        raise HTTPException(422, "Which collection? Give ?collection=NAME.")
+    arguments: dict[str, Any] = (
+        {"generation": generation} if name == "deployment" else {"collection": collection} if name == "table" else {}
+    )
+    return _json(await _patiently(place, name, **arguments))
+
+
+async def _patiently(place: Place, name: str, **arguments: Any) -> Look:
+    """Return a document, waiting for it as long as an environment may take. 502 with the error where there is none."""
+    for _ in range(300):
+        look = await reader.look(place, name, **arguments)
+        if look.document is not None and not look.is_stale:
+            return look
+        if look.error is not None:
+            raise HTTPException(502, look.error)
+        await asyncio.sleep(0.02)
+    raise HTTPException(504, "The environment did not answer.")
+
+
+def _json(look: Look) -> Response:
+    return Response(look.text, media_type="application/json", headers=HEADERS)
+
+
+def _generation(text: str) -> int | None:
+    if text == "newest":
+        return None
+    if not text.isdecimal():
+        raise HTTPException(404, "A generation is a number, or `newest`.")
+    return int(text)
+
+
+@files.get("/static/{name}", include_in_schema=False)
+def static_file(name: str) -> Response:
+    """Return a style sheet or a script; they hold no data."""
+    if name not in STATIC:
+        raise HTTPException(404, "No such file.")
+    return Response(static(name), media_type=STATIC[name], headers={**HEADERS, "Cache-Control": "max-age=3600"})

@@ -1,0 +1,154 @@
+"""What the page does in Airflow itself: start runs of the shipped DAGs, answer an approval that waits, and find what a run is about."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow.api.common.trigger_dag import trigger_dag
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
+from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.hitl import HITLDetail
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.sdk.exceptions import AirflowException
+from airflow.utils.session import create_session
+from airflow.utils.types import DagRunTriggeredByType
+from sqlalchemy import select
+
+from airflow_provider_schemamig.exceptions import Refusal
+
+_CLAIM = "airflow:"
+_WAITING = frozenset({"awaiting_input", "deferred", "running"})
+#: A release folder is looked at again after so many seconds.
+_SECONDS = 30
+
+
+class RunNotStarted(Refusal):
+    code = "run_not_started"
+    message = "Airflow did not start a run of {dag_id}: {reason}."
+    next_action = "See that the DAG is there, has no import error and is not paused."
+    dag_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingApproval:
+    """An approval of Airflow's that waits for an answer."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class NextRelease:
+    """The release that a DAG takes an environment to."""
+
+    dag_id: str
+    version: str
+
+
+def start(dag_id: str, user: BaseUser, conf: Mapping[str, Any]) -> str:
+    """Start a run in the user's name and return its id. Raises RunNotStarted."""
+    with create_session() as session:
+        paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id, ~DagModel.is_stale))
+    if paused is None:
+        raise RunNotStarted(dag_id=dag_id, reason="there is no such DAG")
+    if paused:
+        raise RunNotStarted(dag_id=dag_id, reason="it is paused in Airflow")
+    try:
+        run = trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user.get_name(), conf=dict(conf))
+    except (AirflowException, ValueError) as error:
+        raise RunNotStarted(dag_id=dag_id, reason=str(error).rstrip(".")) from None
+    if run is None:
+        raise RunNotStarted(dag_id=dag_id, reason="it gave no reason")
+    return str(run.run_id)
+
+
+def claim_of(claimed_by: str) -> tuple[str, str] | None:
+    """Return DAG and run of a claim that a task made (``airflow:dag/run/task``); None for others."""
+    if not claimed_by.startswith(_CLAIM):
+        return None
+    dag_id, _, rest = claimed_by.removeprefix(_CLAIM).partition("/")
+    run_id, _, _ = rest.rpartition("/")
+    return (dag_id, run_id) if dag_id and run_id else None
+
+
+def waiting_approval(claimed_by: str) -> WaitingApproval | None:
+    """Return the approval that waits in the run which claimed a generation."""
+    run = claim_of(claimed_by)
+    if run is None:
+        return None
+    query = (
+        select(TaskInstance)
+        .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
+        .where(TaskInstance.dag_id == run[0], TaskInstance.run_id == run[1], HITLDetail.responded_at.is_(None))
+    )
+    with create_session() as session:
+        for task in session.scalars(query):
+            if task.operator == "PlanApprovalOperator" and str(task.state) in _WAITING:
+                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index)
+    return None
+
+
+def answer(approval: WaitingApproval, user: BaseUser, *, approve: bool) -> None:
+    """ReadAnswer an approval as the user. Raises HTTPException: 403 for one it is not assigned to, 409 where somebody was faster."""
+    payload = UpdateHITLDetailPayload(chosen_options=["Approve" if approve else "Reject"], params_input={})
+    with create_session() as session:
+        update_hitl_detail(approval.dag_id, approval.run_id, approval.task_id, payload, user, session, approval.map_index)
+
+
+# --- the next release ----------------------------------------------------------------------------------------------------------------
+
+
+def next_releases() -> dict[str, NextRelease]:
+    """Return, by what DAGs call an environment, the release that one of them would take it to."""
+    return dict(_next_releases(int(time.time() / _SECONDS)))
+
+
+@functools.lru_cache(maxsize=1)
+def _next_releases(_: int) -> tuple[tuple[str, NextRelease], ...]:
+    return tuple(_found())
+
+
+def _found() -> Iterator[tuple[str, NextRelease]]:
+    with create_session() as session:
+        tagged = session.scalars(select(DagTag.dag_id).where(DagTag.name == "schemamig")).all()
+        for dag_id in tagged:
+            dag = SerializedDagModel.get_dag(dag_id, session=session)
+            file = session.scalar(select(DagModel.fileloc).where(DagModel.dag_id == dag_id))
+            if dag is None:
+                continue
+            defaults = {name: value for name, value in dag.params.dump().items() if isinstance(value, str)}
+            for task in dag.task_dict.values():
+                if task.task_type == "FingerprintSensor":
+                    given = _filled(getattr(task, "environment", ""), defaults)
+                    folder = _filled(getattr(task, "release", ""), defaults)
+                    version = _version(Path(file or "").parent / folder)
+                    if given and version is not None:
+                        yield given, NextRelease(dag_id, version)
+
+
+def _filled(template: object, params: Mapping[str, str]) -> str:
+    """Return a field of a task with the defaults of the DAG's form in it; "" for any other template."""
+    text = str(template).strip()
+    if text.startswith("{{") and text.endswith("}}"):
+        return params.get(text[2:-2].strip().removeprefix("params."), "")
+    return text
+
+
+def _version(folder: Path) -> str | None:
+    import tomllib
+
+    try:
+        return str(tomllib.loads((folder / "release.toml").read_text())["version"])
+    except (OSError, ValueError, KeyError):  # the api-server need not have the folder
+        return None
