@@ -8,11 +8,11 @@ import pendulum
 from airflow.providers.standard.operators.python import BranchPythonOperator
 from airflow.sdk import DAG, Param
 
-from airflow_provider_schemamig.operators import control, drift
+from airflow_provider_schemamig.operators import control, drift, leader
 from airflow_provider_schemamig.task_groups.params import environment_param, optional_number, optional_text
 
 LIMITS = ("rows_per_second", "max_files", "commits_per_minute", "window")
-ACTIONS = ["pause", "postpone", "resume", "throttle", "force", "cancel", "approve", "pin", "unpin", "revert", "unmanage"]
+ACTIONS = ["pause", "postpone", "resume", "throttle", "force", "cancel", "approve", "pin", "unpin", "revert", "unmanage", "end_hold"]
 
 
 def given(*names: str) -> dict[str, Any]:
@@ -32,13 +32,14 @@ with DAG(
         "action": Param("pause", type="string", enum=ACTIONS, title="Action", description="What is to be done."),
         "collection": optional_text("Collection", "Empty: all of them. force, pin, unpin, revert and unmanage need one."),
         "reason": optional_text("Reason", "pause, postpone: why; shown wherever something waits."),
-        "generation": optional_number("Generation", "cancel, approve: the deployment. pin, unpin: the one that needs the history."),
+        "generation": optional_number("Generation", "cancel, approve, end_hold: the deployment. pin, unpin: who needs it."),
         "plan": optional_text("Plan", "approve: the digest of the plan that you read."),
         "rows_per_second": optional_number("Rows a second", "On average. Limits that are left empty are taken back.", "throttle"),
         "max_files": optional_number("Files a batch", "So many files of the source in one batch.", "throttle"),
         "commits_per_minute": optional_number("Commits a minute", "Each batch is one.", "throttle"),
         "window": optional_text("Hours UTC", "Batches begin only in these hours, such as 22-6.", "throttle"),
         "hours": optional_number("Hours of history", "Keep the collection's history for at least so long.", "pin"),
+        "ignore_nodes": Param(False, type="boolean", title="Ignore nodes", description="Even if live nodes need it.", section="end_hold"),
         "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Even if values are lost with it.", section="revert"),
     },
 ) as dag:
@@ -54,4 +55,5 @@ with DAG(
         control.UnpinOperator(task_id="unpin", holder="{{ params.generation or '' }}", **given("collection")),
         drift.RevertOperator(task_id="revert", allow_lossy="{{ params.allow_lossy }}", **given("collection")),
         drift.UnmanageOperator(task_id="unmanage", **given("collection")),
+        leader.ContractOperator(task_id="end_hold", at_once=True, ignore_nodes="{{ params.ignore_nodes }}", **given("generation")),
     ]

@@ -53,6 +53,7 @@ from airflow_provider_schemamig.cli.commands.preflight import preflight
 from airflow_provider_schemamig.cli.commands.promote import promote
 from airflow_provider_schemamig.cli.commands.rebase import rebase
 from airflow_provider_schemamig.cli.commands.replicate import replicate
+from airflow_provider_schemamig.cli.commands.report import report
 from airflow_provider_schemamig.cli.commands.resume import resume
 from airflow_provider_schemamig.cli.commands.revert import revert
 from airflow_provider_schemamig.cli.commands.rollback import rollback
@@ -127,6 +128,7 @@ COMMANDS: _Panels = {
     "Look": (
         status,
         history,
+        report,
     ),
 }
 LEDGER: _Panels = {

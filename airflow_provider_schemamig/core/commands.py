@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.documents.deployment import deployment_document
     from airflow_provider_schemamig.core.upgrade.documents.drift import drift_document
     from airflow_provider_schemamig.core.upgrade.documents.history import history_document
+    from airflow_provider_schemamig.core.upgrade.documents.report_file import write_report_file
     from airflow_provider_schemamig.core.upgrade.documents.rollback import rollback_document
     from airflow_provider_schemamig.core.upgrade.documents.table import table_document
     from airflow_provider_schemamig.core.upgrade.drift.accept import accept
@@ -131,6 +132,7 @@ _HOMES = {
     "verify_environment": ("upgrade.verify.verify", "verify_environment"),
     "wake": ("replication.stream.stored_state", "wake"),
     "watch_keys": ("upgrade.verify.watch_keys", "watch_keys"),
+    "write_report_file": ("upgrade.documents.report_file", "write_report_file"),
 }
 
 __all__ = [
@@ -196,6 +198,7 @@ __all__ = [
     "verify_environment",
     "wake",
     "watch_keys",
+    "write_report_file",
 ]
 
 

@@ -150,6 +150,13 @@ class EnvironmentOperator(SchemamigOperator):
         except SchemamigError:  # the connection is what was refused
             return blank_typed(self.environment)
 
+    def write_report(self, generation: Generation | int | None) -> None:
+        """Write the deployment down as one HTML file, beside its report (``_schemamig/reports``): for mails and tickets."""
+        from airflow_provider_schemamig.core import commands
+
+        if generation is not None and (note := commands.write_report_file(self.hook.environment, Generation(generation))) is not None:
+            self.log.warning("%s", note)
+
     def listener(self) -> Listener:
         """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
         return metered(log_progress(self.log.info), self.environment)

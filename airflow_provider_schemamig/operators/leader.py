@@ -123,6 +123,7 @@ class CutoverOperator(LeaderOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         found: dict[str, Any] = super().execute(context)
+        self.write_report(found["generation"])
         run_notes.say(
             context, f"upgraded {self.environment} from {found['from'] or 'nothing'} to {found['to']}, generation {self.generation}"
         )
@@ -155,21 +156,24 @@ class ContractOperator(LeaderOperator):
 
     :param generation: (templated) look at this generation's hold only; None: at all of them, the oldest first, as maintenance does.
     :param ignore_nodes: (templated) whether a hold is ended also if live nodes still need what it keeps.
+    :param at_once: (templated) whether a hold is ended before its time: the way back is gone then.
     :param ends_soon: each run within this time before the end of a hold tells the notifiers of it.
     """
 
-    template_fields: Sequence[str] = (*LeaderOperator.template_fields, "ignore_nodes")
+    template_fields: Sequence[str] = (*LeaderOperator.template_fields, "ignore_nodes", "at_once")
 
     def __init__(
         self,
         *,
         generation: int | str | None = None,
         ignore_nodes: bool | str = False,
+        at_once: bool | str = False,
         ends_soon: timedelta = timedelta(hours=2),
         **kwargs: Any,
     ) -> None:
         super().__init__(generation=generation, **kwargs)
         self.ignore_nodes = ignore_nodes
+        self.at_once = at_once
         self.ends_soon = ends_soon
 
     def run_verb(self) -> Outcome:
@@ -178,8 +182,8 @@ class ContractOperator(LeaderOperator):
 
         generation = None if self.generation is None else as_generation(self.generation)
         try:
-            ignore = as_flag("ignore_nodes", self.ignore_nodes)
-            outcome = commands.contract(self.hook.environment, generation, ignore_nodes=ignore, listen=self.listener())
+            how = {"ignore_nodes": as_flag("ignore_nodes", self.ignore_nodes), "at_once": as_flag("at_once", self.at_once)}
+            outcome = commands.contract(self.hook.environment, generation, **how, listen=self.listener())
         except HoldInUse as in_use:
             self.skip_for(str(in_use))
         self._tell_of_ends(outcome.pending)

@@ -95,6 +95,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         if found.generation is None or found.report_uri is None:
             run_notes.say(context, f"nothing to do: {self.environment} is at the release")
             self.skip_for("Nothing to do: the environment is at the release.")
+        self.write_report(found.generation)
         self.wait_for_turn(context)  # who claimed first goes first; what is claimed here is found again
         document = found.report.to_json(explained=True)
         why = commands.reasons(folder, document["from"])

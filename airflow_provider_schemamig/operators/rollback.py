@@ -43,5 +43,6 @@ class RollbackOperator(VerbOperator):
                 listen=self.listener(),
             )
         found = self.answer(outcome)
+        self.write_report(found["generation"])
         self.tell_outcome(ROLLED_BACK, f"{self.environment} is back at {found['to'] or 'nothing'}, from {found['from']}", found)
         return found

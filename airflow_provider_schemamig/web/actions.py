@@ -20,13 +20,13 @@ from airflow_provider_schemamig.web.access import doer
 from airflow_provider_schemamig.web.pages import HEADERS, Known, reader
 from airflow_provider_schemamig.web.places import Place
 
-CONTROL, ROLLBACK, REPLICATE = "schemamig_control", "schemamig_rollback", "schemamig_replicate"
+CONTROL, ROLLBACK, RESTORE = "schemamig_control", "schemamig_rollback", "schemamig_restore"
 
 actions = APIRouter()
 
 Controller = Annotated[BaseUser, Depends(doer(CONTROL))]
 Rollbacker = Annotated[BaseUser, Depends(doer(ROLLBACK))]
-Replicator = Annotated[BaseUser, Depends(doer(REPLICATE))]
+Restorer = Annotated[BaseUser, Depends(doer(RESTORE))]
 Reason = Annotated[str, Field(min_length=1, max_length=500, description="Why; it is written into the history.")]
 GivenName = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -88,6 +88,7 @@ class RevertAsked(CollectionAsked):
 
 class RestoreAsked(CollectionAsked):
     origin: GivenName
+    allow_lossy: bool = False
 
 
 # --- the ledger alone ----------------------------------------------------------------------------------------------------------------
@@ -197,10 +198,10 @@ async def rollback(place: Known, user: Rollbacker, asked: RollbackAsked) -> JSON
 
 
 @actions.post("/env/{key}/restore")
-async def restore(place: Known, user: Replicator, asked: RestoreAsked) -> JSONResponse:
-    """Copy a collection anew from its origin, by a run of the DAG schemamig_replicate."""
-    conf = {"origin": asked.origin, "target": place.given, "collections": [asked.collection], "restore": True, "minutes": 0}
-    return await _run(place, user, REPLICATE, "restore", asked, conf)
+async def restore(place: Known, user: Restorer, asked: RestoreAsked) -> JSONResponse:
+    """Copy a collection anew from its origin, by a run of the DAG schemamig_restore."""
+    conf = {"origin": asked.origin, "target": place.given, "collection": asked.collection, "allow_lossy": asked.allow_lossy}
+    return await _run(place, user, RESTORE, "restore", asked, conf)
 
 
 async def _run(place: Place, user: BaseUser, dag_id: str, verb: str, asked: Asked, conf: Mapping[str, Any]) -> JSONResponse:

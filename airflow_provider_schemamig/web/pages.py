@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
-from airflow_provider_schemamig.html.render import STATIC, render, report_html, static
+from airflow_provider_schemamig.core.html.render import STATIC, render, report_html, static
 from airflow_provider_schemamig.web import runs
 from airflow_provider_schemamig.web.access import Viewer, may_see, viewer
 from airflow_provider_schemamig.web.places import Place, key_of_run, place_of, places, run_of

@@ -93,6 +93,9 @@ class FakeVerbs:
     def plan_digest(self, env: object, generation: int) -> str:
         return "d" * 64
 
+    def write_report_file(self, env: object, generation: int) -> None:
+        self._called("write_report_file", env=env, generation=generation)
+
     def open_claims(self, env: object) -> Sequence[tuple[int, str]]:
         return self.claims
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +14,6 @@ from airflow_provider_schemamig.cli.options import (
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
 from airflow_provider_schemamig.core.names import Generation
-
-if TYPE_CHECKING:
-    pass
 
 
 @answered

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_provider_schemamig.cli.options import (
     DEFAULT_SPARK,
     EnvOption,
@@ -16,9 +14,6 @@ from airflow_provider_schemamig.cli.options import (
 from airflow_provider_schemamig.cli.output import Answer, answered
 from airflow_provider_schemamig.cli.tasks import run_task
 from airflow_provider_schemamig.core.names import Generation
-
-if TYPE_CHECKING:
-    pass
 
 
 @answered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,11 +13,8 @@ from airflow_provider_schemamig.cli.options import (
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
-from airflow_provider_schemamig.core.names import Generation
-
-if TYPE_CHECKING:
-    pass
 from airflow_provider_schemamig.cli.tasks import run_task
+from airflow_provider_schemamig.core.names import Generation
 
 
 @answered

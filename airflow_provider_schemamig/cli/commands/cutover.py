@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.cli.options import (
     DEFAULT_SEAL_SECONDS,
@@ -17,11 +16,8 @@ from airflow_provider_schemamig.cli.options import (
     spark_at,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
-from airflow_provider_schemamig.core.names import Generation
-
-if TYPE_CHECKING:
-    pass
 from airflow_provider_schemamig.cli.tasks import run_task
+from airflow_provider_schemamig.core.names import Generation
 
 
 @answered
@@ -37,4 +33,6 @@ def cutover(
 
     root, number = open_environment(env), Generation(generation)
     run = functools.partial(commands.cutover, root, number, seal_seconds=seal_seconds)
-    return run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))
+    answer = run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))
+    commands.write_report_file(root, number)
+    return answer

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from airflow_provider_schemamig.cli.options import JsonOption, local_path
-from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.output import show_files
+from airflow_provider_schemamig.cli.output import Answer, answered, show_files
 
 
 @answered

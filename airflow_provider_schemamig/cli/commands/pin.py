@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import getpass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from airflow_provider_schemamig.cli.options import (
+    CollectionOption,
     EnvOption,
+    HolderOption,
     JsonOption,
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.options import CollectionOption, HolderOption
 
 
 @answered

@@ -56,4 +56,6 @@ def preflight(
     with watched() as listen:
         run = functools.partial(commands.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
         found = run(claim_id=claim_id, create=create, seal_seconds=seal_seconds, jobs=spark_at(spark, listen), listen=listen)
+    if found.generation is not None:
+        commands.write_report_file(root, found.generation)
     return Answer(found.to_json(), show)

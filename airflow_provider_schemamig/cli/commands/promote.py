@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_provider_schemamig.cli.options import (
     EnvOption,
     GenerationOption,
@@ -11,11 +9,8 @@ from airflow_provider_schemamig.cli.options import (
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
-from airflow_provider_schemamig.core.names import Generation
-
-if TYPE_CHECKING:
-    pass
 from airflow_provider_schemamig.cli.tasks import run_task
+from airflow_provider_schemamig.core.names import Generation
 
 
 @answered

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_provider_schemamig.cli.options import (
     EnvOption,
     JsonOption,
+    ScopeOption,
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.options import ScopeOption
 from airflow_provider_schemamig.cli.tasks import control_answer
 
 

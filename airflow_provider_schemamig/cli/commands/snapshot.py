@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_provider_schemamig.cli.options import JsonOption, ReleaseOption, local_path
-from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.output import show_files
+from airflow_provider_schemamig.cli.output import Answer, answered, show_files
 
 
 @answered

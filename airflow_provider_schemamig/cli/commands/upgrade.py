@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.cli.options import (
     DEFAULT_HOLD,
@@ -25,9 +24,6 @@ from airflow_provider_schemamig.cli.options import (
     spark_at,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
 from airflow_provider_schemamig.cli.tasks import run_task
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from airflow_provider_schemamig.cli.render.common import COST_STYLES, show_error, show_notes, show_pending, way
+from airflow_provider_schemamig.core.html.moments import MOMENTS
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 from airflow_provider_schemamig.core.upgrade.plan.stages import Online
 from airflow_provider_schemamig.exceptions import Refused
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.names import Version
     from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing
     from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
-
-#: When a stage happens, in order. Every kind a plan lists stands here once (tested against ``PLAN_KINDS``).
-MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Before promotion", "no live table is touched", ("build", "copy")),
-    ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "create", "expand")),
-    ("Change online", "rows are validated and filled while others read and write", ("change",)),
-    ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
-    ("Contract", "what is taken away for good, and when", ("end_hold", "contract", "retire")),
-)
 
 #: Why a change costs what it costs (docs/schema-changes.md has the rule for each).
 REASONS = {

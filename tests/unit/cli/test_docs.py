@@ -12,7 +12,7 @@ from typer.main import get_command
 from airflow_provider_schemamig.cli import compare
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.cli.output import Exit
-from airflow_provider_schemamig.cli.render import plan as plan_view
+from airflow_provider_schemamig.core.html.moments import MOMENTS
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS, STAGE_KINDS
 
@@ -65,5 +65,5 @@ def test_ops_of_changes() -> None:
 
 
 def test_the_plan_tree_has_a_place_for_every_kind() -> None:
-    placed = [kind for _, _, kinds in plan_view.MOMENTS for kind in kinds]
+    placed = [kind for _, _, kinds in MOMENTS for kind in kinds]
     assert sorted(placed) == sorted(PLAN_KINDS)

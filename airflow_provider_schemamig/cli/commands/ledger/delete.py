@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from airflow_provider_schemamig.cli.commands.ledger.row_edits import ExpectOption, ForceOption, KeyOption, LedgerCollectionOption, edited
 from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
 from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.commands.ledger.row_edits import ExpectOption, ForceOption, KeyOption, LedgerCollectionOption, edited
 
 
 @answered

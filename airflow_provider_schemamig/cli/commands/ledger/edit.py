@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from airflow_provider_schemamig.cli.commands.ledger.row_edits import ExpectOption, ForceOption, KeyOption, LedgerCollectionOption, edited
 from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
 from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.commands.ledger.row_edits import ExpectOption, ForceOption, KeyOption, LedgerCollectionOption, edited
 
 
 @answered

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
-from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.options import open_ledger
-from airflow_provider_schemamig.cli.output import facts
+from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, open_ledger
+from airflow_provider_schemamig.cli.output import Answer, answered, facts
 
 
 @answered

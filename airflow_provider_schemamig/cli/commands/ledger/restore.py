@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from airflow_provider_schemamig.cli.commands.ledger.copies import FolderArgument, kept
 from airflow_provider_schemamig.cli.options import EnvOption, JsonOption, open_environment
 from airflow_provider_schemamig.cli.output import Answer, answered
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_schemamig.cli.commands.ledger.copies import FolderArgument, kept
 
 # NEED _uri
 

@@ -46,6 +46,12 @@ class Explanation:
     irreversible: tuple[str, ...] = ()
     rollback: tuple[str, ...] = ()
 
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Explanation:
+        """Return what ``to_json`` wrote down."""
+        lists = {name: tuple(document[name]) for name in ("lines", "breaks", "irreversible", "rollback")}
+        return cls(document["kind"], document["collection"], document["summary"], c.Cost(document["cost"]), **lists)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,

@@ -1,7 +1,7 @@
 // The page's own script: it looks again while somebody looks, counts down, asks before it does, and tells what came of it.
 "use strict";
 
-const REFRESH_MS = 3000;
+const FIRST_MS = 800, REFRESH_MS = 3000;
 const root = document.body.dataset.root;
 const place = document.body.dataset.place;
 const dialog = document.getElementById("ask");
@@ -9,11 +9,13 @@ const byId = (id) => document.getElementById(id);
 
 // --- look again: never while the page is hidden, a dialog is open or somebody types; one request every 3 s at most ------------------
 
-setInterval(() => {
+function lookAgain() {
   const live = byId("live");
   const typing = document.activeElement && document.activeElement.matches("#live input, #live select");
   if (!document.hidden && !dialog.open && !typing && !live.classList.contains("htmx-request")) htmx.trigger(live, "refresh");
-}, REFRESH_MS);
+}
+setTimeout(lookAgain, FIRST_MS); // what is known was shown at once, and is being read anew
+setInterval(lookAgain, REFRESH_MS);
 
 document.addEventListener("htmx:configRequest", (event) => {
   event.detail.headers["If-None-Match"] = byId("live").dataset.etag; // unchanged: the answer is 204, and nothing is drawn anew
@@ -105,7 +107,8 @@ const VERBS = {
   end_hold: { title: "End the hold", text: "The way back is gone for good, and what it kept is deleted.", yes: "End the hold", fields: [{ name: "ignore_nodes", label: "Even if live nodes need it", type: "checkbox", optional: true }], typed: true },
   revert: { title: "Revert the drift", text: "The table goes back to what the ledger says.", yes: "Revert", fields: [], typed: true },
   unmanage: { title: "Unmanage the table", text: "The table stays as it is; the environment forgets it.", yes: "Unmanage", fields: [], typed: true },
-  restore: { title: "Restore rows", text: "The collection is copied anew from its origin.", yes: "Restore", fields: [], typed: true },
+  restore: { title: "Restore rows", text: "The collection is copied anew from its origin.", yes: "Restore", typed: true,
+    fields: [{ name: "origin", label: "Origin: connection id, or URI" }, { name: "allow_lossy", label: "Even if commits of the target's own are lost", type: "checkbox", optional: true }] },
 };
 
 let asked = null;

@@ -8,19 +8,11 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.core.html.moments import MOMENTS
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-#: When a stage happens, in order, with what that means; every kind of a plan stands here once (tested).
-MOMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Before promotion", "no live table is touched", ("build", "copy")),
-    ("Expand", "adds, relaxes and widens; nothing is taken away", ("settle", "create", "expand")),
-    ("Change online", "rows are checked and filled while others read and write", ("change",)),
-    ("Cut over and commit", "the environment is at the new release afterwards", ("seal", "cutover", "commit")),
-    ("Contract", "what is taken away for good, and when", ("end_hold", "contract", "retire")),
-)
 
 
 def render(template: str, **values: Any) -> str:
