@@ -49,6 +49,14 @@ def get_provider_info() -> dict[str, Any]:
         "notifications": ["airflow_provider_schemamig.notifications.schemamig.SchemamigNotifier"],
         "extra-links": ["airflow_provider_schemamig.links.plan.PlanLink"],
         "connection-types": [_connection_type()],
+        "asset-uris": [
+            {
+                "schemes": ["schemamig"],
+                "handler": "airflow_provider_schemamig.assets.schemamig.sanitize_uri",
+                "factory": "airflow_provider_schemamig.assets.schemamig.table_asset",
+                "to_openlineage_converter": "airflow_provider_schemamig.assets.schemamig.to_openlineage",
+            }
+        ],
         "config": {
             SECTION: {
                 "description": "Defaults of schemamig's operators, sensors and shipped DAGs.",

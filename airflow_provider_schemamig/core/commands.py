@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
     from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
     from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as rebuild_ledger
+    from airflow_provider_schemamig.core.upgrade.table_changes import table_changes
     from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
     from airflow_provider_schemamig.core.upgrade.tasks.leader import (
         approve,
@@ -122,6 +123,7 @@ _HOMES = {
     "schema_status": ("replication.cluster.status", "schema_status"),
     "status": ("upgrade.tasks.read_only", "status"),
     "table_document": ("upgrade.documents.table", "table_document"),
+    "table_changes": ("upgrade.table_changes", "table_changes"),
     "tail": ("upgrade.tasks.read_only", "tail"),
     "throttle": ("upgrade.context.controls", "throttle"),
     "to_change": ("upgrade.tasks.read_only", "to_change"),
@@ -188,6 +190,7 @@ __all__ = [
     "schema_status",
     "status",
     "table_document",
+    "table_changes",
     "tail",
     "throttle",
     "to_change",

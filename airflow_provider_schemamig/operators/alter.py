@@ -6,24 +6,25 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import VerbOperator, as_hold
+from airflow_provider_schemamig.operators.base import as_hold
+from airflow_provider_schemamig.operators.committing import CommittingOperator
 from airflow_provider_schemamig.operators.read_only import claim_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class AlterOperator(VerbOperator):
+class AlterOperator(CommittingOperator):
     """Make one ALTER, CREATE or DROP TABLE while others read and write; the next release has to contain the change.
 
     A retry goes on with what the try before it began, and finds what it finished. A run that fails for good leaves the deployment to be
-    rolled back (``RollbackOperator``).
+    rolled back (``RollbackOperator``). Makes an asset event for the collection.
 
     :param statement: (templated) one ALTER, CREATE or DROP TABLE in Spark SQL.
     :param hold: (templated) hours, or a timedelta, for which it can be rolled back after its commit. 0: what it drops is gone at once.
     """
 
-    template_fields: Sequence[str] = (*VerbOperator.template_fields, "statement", "hold")
+    template_fields: Sequence[str] = (*CommittingOperator.template_fields, "statement", "hold")
     ui_color = "#f3e3c7"
 
     def __init__(self, *, statement: str, hold: timedelta | float | str = 0, **kwargs: Any) -> None:
@@ -43,4 +44,6 @@ class AlterOperator(VerbOperator):
                 jobs=self.hook.job_runner,
                 listen=self.listener(),
             )
-        return self.answer(outcome)
+        found = self.answer(outcome)
+        self.tell_changed(context, outcome.generation)
+        return found

@@ -13,6 +13,7 @@ from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number
+from airflow_provider_schemamig.operators.committing import CommittingOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -103,11 +104,11 @@ class ChangeOperator(LeaderOperator):
         )
 
 
-class CutoverOperator(LeaderOperator):
+class CutoverOperator(LeaderOperator, CommittingOperator):
     """Follow and check what is rewritten, seal, catch up, rename, and flip the version in one append: the environment is at the release.
 
     Starts Spark only if the plan has a rewrite. Its log and its outcome say for how long writers were blocked; the note of the run says
-    which environment is at which release.
+    which environment is at which release. Makes an asset event for each collection that changed.
 
     :param plan_task_id: the task that planned; its page is the button *Plan*.
     :param seal_seconds: (templated) for how long writers may be locked out; after that the seals are lifted, and a next try begins anew.
@@ -127,6 +128,7 @@ class CutoverOperator(LeaderOperator):
         run_notes.say(
             context, f"upgraded {self.environment} from {found['from'] or 'nothing'} to {found['to']}, generation {self.generation}"
         )
+        self.tell_changed(context, self.generation)
         self.tell_outcome(COMMITTED, f"{self.environment} is at {found['to']}, from {found['from'] or 'nothing'}", found)
         return found
 

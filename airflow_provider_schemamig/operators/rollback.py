@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.notifications.schemamig import ROLLED_BACK
-from airflow_provider_schemamig.operators.base import VerbOperator, as_flag
+from airflow_provider_schemamig.operators.base import as_flag
+from airflow_provider_schemamig.operators.committing import CommittingOperator
 from airflow_provider_schemamig.operators.read_only import claim_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class RollbackOperator(VerbOperator):
+class RollbackOperator(CommittingOperator):
     """Take the environment back to the release before: an upgrade under way, or one whose hold is open.
 
-    One run's task goes one release back, in however many tries.
+    One run's task goes one release back, in however many tries. Makes an asset event for each collection that went back.
 
     Starts Spark only if rows written since into a rewritten collection have to go back through ``down``.
 
@@ -24,7 +25,7 @@ class RollbackOperator(VerbOperator):
         without ``down``) would be left behind.
     """
 
-    template_fields: Sequence[str] = (*VerbOperator.template_fields, "allow_lossy")
+    template_fields: Sequence[str] = (*CommittingOperator.template_fields, "allow_lossy")
     ui_color = "#f2cfcf"
 
     def __init__(self, *, allow_lossy: bool | str = False, **kwargs: Any) -> None:
@@ -44,5 +45,6 @@ class RollbackOperator(VerbOperator):
             )
         found = self.answer(outcome)
         self.write_report(found["generation"])
+        self.tell_changed(context, outcome.generation)
         self.tell_outcome(ROLLED_BACK, f"{self.environment} is back at {found['to'] or 'nothing'}, from {found['from']}", found)
         return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig import asset_events
+from airflow_provider_schemamig.assets.schemamig import DRIFTS
 from airflow_provider_schemamig.operators.base import EnvironmentOperator
 
 if TYPE_CHECKING:
@@ -14,18 +16,31 @@ if TYPE_CHECKING:
 class VerifyOperator(EnvironmentOperator):
     """Look for stray values, missing ones, and rows that break a rule. Fails with all that was found.
 
+    Airflow makes no asset event for a task that failed: where a DAG waits for drift, let it succeed (``fails``), and each collection with a
+    finding gets an event.
+
     :param collections: (templated) only these; all if not given.
     :param new_rows: only keys (UNIQUE, PRIMARY KEY, FOREIGN KEY), and of those the rows that came since the last such task. How far it got
         is written down in the environment; otherwise nothing is written.
+    :param fails: whether a finding fails the task.
     """
 
     template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "collections")
     ui_color = "#d2dfe6"
 
-    def __init__(self, *, collections: Sequence[str] = (), new_rows: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        collections: Sequence[str] = (),
+        new_rows: bool = False,
+        fails: bool = True,
+        outlets: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(outlets=asset_events.outlets_with(outlets, DRIFTS), **kwargs)
         self.collections = collections
         self.new_rows = new_rows
+        self.fails = fails
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
@@ -38,5 +53,11 @@ class VerifyOperator(EnvironmentOperator):
             self.log.warning("not asked: %s %s: %s", item.collection, item.element or "", item.reason)
         for finding in found.findings:
             self.log.error("%s", finding.to_json())
-        raise_refusals([finding.as_refusal() for finding in found.findings])
-        return {"kept": len(found.kept), "unasked": len(found.unasked)}
+        if self.fails:
+            raise_refusals([finding.as_refusal() for finding in found.findings])
+        drifted: dict[str, list[str]] = {}
+        for finding in found.findings:
+            drifted.setdefault(str(finding.collection), []).append(finding.as_refusal().message)
+        asset_events.tell_drift(context, self.environment, drifted)
+        counts = {"kept": len(found.kept), "unasked": len(found.unasked)}
+        return counts if self.fails else {**counts, "findings": len(found.findings)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig import run_notes
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig import asset_events, run_notes
+from airflow_provider_schemamig.assets.schemamig import DRIFTS
+from airflow_provider_schemamig.exceptions import listed, raise_refusals
 from airflow_provider_schemamig.notifications.schemamig import DRIFT as DRIFT_EVENT
 from airflow_provider_schemamig.operators.base import BadArgument, as_flag, release_folder
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
@@ -25,7 +26,8 @@ class FingerprintSensor(EnvironmentSensor):
     ``looks_for="upgrade"`` is the gate of an upgrade DAG and answers at once: success if the environment is not at ``release``
     yet, skip if there is nothing to do, failure if a live table was changed behind our back or the release is refused. It is deferred
     while a run before has an upgrade of the environment open.
-    ``"arrival"`` waits until the environment is at ``version`` or later, ``"drift"`` until a live table differs from the ledger.
+    ``"arrival"`` waits until the environment is at ``version`` or later, ``"drift"`` until a live table differs from the ledger; it makes
+    an asset event for each such collection.
 
     :param looks_for: ``upgrade``, ``arrival`` or ``drift``.
     :param release: (templated) for ``upgrade``: the release folder; a relative path is looked for in the folder of the DAG file.
@@ -44,9 +46,10 @@ class FingerprintSensor(EnvironmentSensor):
         end_hold: bool | str = False,
         ignore_nodes: bool | str = False,
         version: str = "",
+        outlets: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(outlets=asset_events.outlets_with(outlets, DRIFTS), **kwargs)
         self.looks_for = looks_for
         self.release = release
         self.end_hold = end_hold
@@ -76,7 +79,19 @@ class FingerprintSensor(EnvironmentSensor):
     def result(self) -> Any:
         if self.looks_for == DRIFT:
             self.tell_event(DRIFT_EVENT, f"{self.environment} was changed by somebody else")
+            self._make_events()
         return super().result()
+
+    def _make_events(self) -> None:
+        from airflow_provider_schemamig.core import commands
+
+        if self._context is None or "outlet_events" not in self._context:
+            return
+        status = commands.status(self.hook.environment)
+        tables = status.to_json()["collections"]
+        drifted = {name: tables[name]["drift"] if name in tables else () for name in status.drifted}
+        asset_events.tell_drift(self._context, self.environment, drifted)
+        self.log.info("Drift: %s", listed(status.drifted, 20))
 
     def trigger(self, deadline: float) -> EnvironmentTrigger:
         from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger

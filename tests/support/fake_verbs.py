@@ -112,6 +112,9 @@ class FakeVerbs:
         batches = [SimpleNamespace(files=3), SimpleNamespace(files=2)] if self.old_files else []
         return SimpleNamespace(outcome=self._outcome("compact"), collections=[SimpleNamespace(batches=batches)])
 
+    def table_changes(self, env: object, generation: int) -> Any:
+        return SimpleNamespace(tables=())
+
     def rollback(self, env: object, **options: Any) -> Any:
         self._called("rollback", env=env, **options)
         return self._outcome("rollback")

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 CONTRACT = Path(__file__).with_name("contract.txt")
 PACKAGE = Path(airflow_provider_schemamig.__file__).parent
 #: What Airflow's DAG files import, and what its database and its providers' list name.
-FACES = ("hooks", "notifications", "operators", "sensors", "task_groups", "triggers")
+FACES = ("assets", "hooks", "notifications", "operators", "sensors", "task_groups", "triggers")
 
 
 def test_nothing_that_others_rely_on_changed() -> None:
