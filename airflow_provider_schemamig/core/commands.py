@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
     from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
     from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as rebuild_ledger
-    from airflow_provider_schemamig.core.upgrade.table_changes import table_changes
+    from airflow_provider_schemamig.core.upgrade.table_changes import table_changes, tables_now
     from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
     from airflow_provider_schemamig.core.upgrade.tasks.leader import (
         approve,
@@ -124,6 +124,7 @@ _HOMES = {
     "status": ("upgrade.tasks.read_only", "status"),
     "table_document": ("upgrade.documents.table", "table_document"),
     "table_changes": ("upgrade.table_changes", "table_changes"),
+    "tables_now": ("upgrade.table_changes", "tables_now"),
     "tail": ("upgrade.tasks.read_only", "tail"),
     "throttle": ("upgrade.context.controls", "throttle"),
     "to_change": ("upgrade.tasks.read_only", "to_change"),
@@ -191,6 +192,7 @@ __all__ = [
     "status",
     "table_document",
     "table_changes",
+    "tables_now",
     "tail",
     "throttle",
     "to_change",

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -59,6 +60,8 @@ class SchemamigHook(BaseHook):
 
     :param schemamig_conn_id: connection id; or a URI (``s3://lake/prod``) or an absolute path, which need no connection:
         then storage options come from the process's own surroundings and Spark runs inside the task.
+    :param who: in whose name the environment is worked on.
+    :param spark_conf: settings for Spark beside the connection's, whose own come first; a server of Spark Connect has its own.
     """
 
     conn_name_attr = "schemamig_conn_id"
@@ -66,8 +69,11 @@ class SchemamigHook(BaseHook):
     conn_type = "schemamig"
     hook_name = "schemamig environment"
 
-    def __init__(self, schemamig_conn_id: str = default_conn_name, who: str | None = None) -> None:
+    def __init__(
+        self, schemamig_conn_id: str = default_conn_name, who: str | None = None, spark_conf: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__()
+        self._more_conf = spark_conf
         self.schemamig_conn_id = schemamig_conn_id
         self.who = who
         self._runner: JobRunner | None = None
@@ -128,8 +134,9 @@ class SchemamigHook(BaseHook):
         from airflow_provider_schemamig.core.spark import runner_for
         from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 
+        conf = {**self._more_conf, **self.settings.spark_conf}
         if spark_conn_id == LOCAL_SPARK:
-            return EmbeddedRunner(conf=self.settings.spark_conf, hears=self.log.log)
+            return EmbeddedRunner(conf=conf, hears=self.log.log)
         kind = self._connection(spark_conn_id).conn_type
         try:
             if kind == "spark":
@@ -137,7 +144,7 @@ class SchemamigHook(BaseHook):
 
                 root = self.environment.location
                 shared = root.child(self.environment.SYSTEM_FOLDER, "jobs").uri
-                return HookSubmitRunner(spark_conn_id, shared, self.settings.spark_conf)
+                return HookSubmitRunner(spark_conn_id, shared, conf)
             if kind == "spark_connect":
                 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 

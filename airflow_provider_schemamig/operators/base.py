@@ -17,6 +17,7 @@ from airflow_provider_schemamig import concurrent_runs, config
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
+from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, STREAM_STOPPED, Notice, tell
 from airflow_provider_schemamig.operators.refused import telling
@@ -134,7 +135,7 @@ class EnvironmentOperator(SchemamigOperator):
     def hook(self) -> SchemamigHook:
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return SchemamigHook(self.environment, who=self.who)
+        return SchemamigHook(self.environment, who=self.who, spark_conf=spark_parent(self._context))
 
     def end(self) -> None:
         if "hook" in vars(self):  # it was asked for

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig import run_notes
+from airflow_provider_schemamig import lineage, run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number
-from airflow_provider_schemamig.operators.committing import CommittingOperator
+from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -153,7 +153,7 @@ class CleanupOperator(LeaderOperator):
         return commands.cleanup(self.hook.environment, as_generation(self.generation), listen=self.listener())
 
 
-class ContractOperator(LeaderOperator):
+class ContractOperator(LeaderOperator, LineageOperator):
     """When the hold is over and no live node needs it, take away what only the release before needed. Skipped until then.
 
     :param generation: (templated) look at this generation's hold only; None: at all of them, the oldest first, as maintenance does.
@@ -191,6 +191,9 @@ class ContractOperator(LeaderOperator):
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
             self.skip_for("No hold is over; the way back stays open.")
+        if lineage.is_on():
+            touched = [stage.collection for stage in outcome.stages if stage.collection is not None and stage.table_version is not None]
+            self.tell_lineage(commands.tables_now(self.hook.environment, touched))
         return outcome
 
     def _tell_of_ends(self, pending: Sequence[Mapping[str, Any]]) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
 
-from airflow_provider_schemamig import config, run_notes
-from airflow_provider_schemamig.exceptions import Conflict
+from airflow_provider_schemamig import config, lineage, run_notes
+from airflow_provider_schemamig.exceptions import Conflict, Refused, SchemamigError
 from airflow_provider_schemamig.operators.base import (
     DEFAULT_SEAL_SECONDS,
     EnvironmentOperator,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
+    from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
 
 
 class ReadOnlyMigrationOperator(EnvironmentOperator):
@@ -74,6 +75,8 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.ignore_nodes = ignore_nodes
         self.create = create
         self.seal_seconds = seal_seconds
+        self._report: PlanReport | None = None
+        self._refusals: tuple[SchemamigError, ...] = ()
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
@@ -92,6 +95,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             fill=False,
             listen=self.listener(),
         )
+        self._report = found.report
         if found.generation is None or found.report_uri is None:
             run_notes.say(context, f"nothing to do: {self.environment} is at the release")
             self.skip_for("Nothing to do: the environment is at the release.")
@@ -109,6 +113,21 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             "plan": text,
             "fills": list(dict.fromkeys([*map(str, found.fills), *copies])),
         }
+
+    def tell_refused(self, error: SchemamigError, text: str) -> None:
+        self._refusals = tuple(error.refusals) if isinstance(error, Refused) else (error,)
+        super().tell_refused(error, text)
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        return lineage.lineage(self.environment, None, ())
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Return the tests that preflight made of the plan and of the rows, for OpenLineage."""
+        asked = self._report.asked if self._report is not None else ()
+        return lineage.tests_lineage(asked, self._refusals, was_checked=self._report is not None)
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
+        return self.get_openlineage_facets_on_complete(task_instance)
 
 
 def claim_id(context: Context) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import config
+from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
@@ -46,7 +47,8 @@ class StreamOperator(SchemamigOperator):
         """Return the hooks of origin and target."""
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return SchemamigHook(self.origin, who=self.who), SchemamigHook(self.target, who=self.who)
+        parent = spark_parent(self._context)
+        return SchemamigHook(self.origin, who=self.who), SchemamigHook(self.target, who=self.who, spark_conf=parent)
 
     @property
     def ends(self) -> tuple[Environment, Environment]:

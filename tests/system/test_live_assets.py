@@ -74,7 +74,7 @@ def test_a_dag_starts_when_its_table_has_arrived(airflow: LiveAirflow, folders: 
         airflow.unpause(f"loads_{name}")
     run(airflow, "schemamig_upgrade", release=str(folders[0]), gate="none", create=True)
     arrived = {"event": "committed", "from": None, "to": "1.0.0", "approver": "admin", "generation": 1}
-    assert [str(seen(airflow, name, 1)) for name in ("flights", "planes")] == [str([arrived])] * 2
+    assert [str(seen(airflow, name, 1)) for name in ("flights", "planes")] == [str([[arrived]])] * 2
 
     run(airflow, "schemamig_upgrade", release=str(folders[1]), gate="none")
     changed = {"event": "committed", "from": "1.0.0", "to": "1.1.0", "approver": "admin", "generation": 2}

@@ -101,6 +101,14 @@ def table_changes(env: EnvironmentRoot, generation: Generation) -> DeploymentCha
     return DeploymentChanges(generation, source, target, deployment.promoted_by, is_back, tables)
 
 
+def tables_now(env: EnvironmentRoot, collections: Sequence[str]) -> tuple[TableChange, ...]:
+    """Return the named collections as they are, those that are not there left out."""
+    state = LedgerReader(env).state()
+    places = _Places(env, state, {})
+    known = [CollectionName(name) for name in dict.fromkeys(collections) if name in state.objects]
+    return tuple(places.found(ALTERED, state.entry(name).declared, state.entry(name).declared) for name in known)
+
+
 @dataclass(frozen=True, slots=True)
 class _Places:
     env: EnvironmentRoot

@@ -113,3 +113,8 @@ def test_comments_and_order_change_no_collection(tmp_path: Path) -> None:
     )
     lake.upgrade(lake.second)
     assert [change.collection for change in changed(lake).tables] == ["b"]
+
+
+def test_tables_as_they_are(lake: Lake) -> None:
+    (found,) = commands.tables_now(lake.env, ["planes", "planes", "gone"])
+    assert (found.collection, found.uri, found.table_version) == ("planes", lake.path("planes").as_uri(), 0)

@@ -51,6 +51,8 @@ class PlanReport:
     seal_seconds: int = SEAL_SECONDS
     #: Why: version and docstring of each migration that is gone through.
     reasons: tuple[tuple[str, str], ...] = ()
+    #: The questions that all rows were asked, as the job got them; known like the estimates.
+    asked: tuple[dict[str, Any], ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -183,7 +185,8 @@ def check_data(
         for (collection, source, _), item in zip(inputs, found["estimates"], strict=True)
     )
     timing = timing_of(view.state, estimates, time.monotonic() - started, found.get("statement_seconds"))
-    return PlanReport(replace(planned, refusals=(*planned.refusals, *violations)), view, estimates, timing, stopped)
+    found_out = replace(planned, refusals=(*planned.refusals, *violations))
+    return PlanReport(found_out, view, estimates, timing, stopped, asked=tuple(checks))
 
 
 def too_slow(report: PlanReport, seal_seconds: int) -> tuple[SealTooShort, ...]:
