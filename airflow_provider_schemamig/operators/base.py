@@ -23,6 +23,7 @@ from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, ST
 from airflow_provider_schemamig.operators.refused import telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
+from airflow_provider_schemamig.traces import PhaseSpans, phases, traced
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class SchemamigOperator(BaseOperator):
     #: In whose name it works: the user who triggered the run, else the run.
     who: str | None = None
     _context: Context | None = None
+    _phases: PhaseSpans | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -106,8 +108,15 @@ class SchemamigOperator(BaseOperator):
         if codes & STOPPED:
             self.tell_event(STREAM_STOPPED, f"A stream to {getattr(self, 'target', '')} stopped", text)
 
-    def end(self) -> None:
-        """End what it started for this try: nobody asks a Spark driver any more."""
+    def listener_of(self, environment: str) -> Listener:
+        """Return what the work on an environment reports its progress to: this task's log, Airflow's metrics, and its traces."""
+        self._phases = phases(environment)
+        return traced(metered(log_progress(self.log.info), environment), self._phases)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End what it started for this try, which failed with ``error``: nobody asks a Spark driver any more, its last phase is over."""
+        if self._phases is not None:
+            self._phases.end(error)
 
     def whereabouts(self, context: Context) -> tuple[str, str]:
         """Return environment and release folder as a person would type them; where they are not known, what stands for them."""
@@ -137,7 +146,8 @@ class EnvironmentOperator(SchemamigOperator):
 
         return SchemamigHook(self.environment, who=self.who, spark_conf=spark_parent(self._context))
 
-    def end(self) -> None:
+    def end(self, error: BaseException | None = None) -> None:
+        super().end(error)
         if "hook" in vars(self):  # it was asked for
             self.hook.stop_spark()
 
@@ -159,8 +169,8 @@ class EnvironmentOperator(SchemamigOperator):
             self.log.warning("%s", note)
 
     def listener(self) -> Listener:
-        """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
-        return metered(log_progress(self.log.info), self.environment)
+        """Return what the work reports its progress to."""
+        return self.listener_of(self.environment)
 
     @contextlib.contextmanager
     def deferred_while_paused(self) -> Iterator[None]:

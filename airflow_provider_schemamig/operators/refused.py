@@ -56,9 +56,11 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:
         context: Any = kwargs.get("context") or (args[-1] if args else {})
         self.begin(context)
+        failed: SchemamigError | None = None
         try:
             return execute(self, *args, **kwargs)
         except SchemamigError as error:
+            failed = error
             where = self.whereabouts(context)
             if error.retryable:
                 self.log.warning("%s", complete(str(error), *where))
@@ -68,7 +70,7 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
             self.tell_refused(error, complete(str(error), *where))
             raise TaskRefused(complete(str(error), *where), error) from None
         finally:
-            self.end()
+            self.end(failed)
 
     told.tells = True  # type: ignore[attr-defined]
     return told

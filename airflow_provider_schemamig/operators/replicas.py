@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.lineage import spark_parent
-from airflow_provider_schemamig.metrics import metered
-from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
+from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
 from airflow_provider_schemamig.operators.reports import chunks
 from airflow_provider_schemamig.visible import visible
@@ -57,10 +56,11 @@ class StreamOperator(SchemamigOperator):
         return origin.environment, target.environment
 
     def listener(self) -> Listener:
-        """Return what the work reports its progress to: this task's log, and Airflow's metrics."""
-        return metered(log_progress(self.log.info), self.target)
+        """Return what the work reports its progress to."""
+        return self.listener_of(self.target)
 
-    def end(self) -> None:
+    def end(self, error: BaseException | None = None) -> None:
+        super().end(error)
         if "hooks" in vars(self):
             _, target = self.hooks
             target.stop_spark()

@@ -1,4 +1,4 @@
-"""A DAG that is scheduled on a collection, in an Airflow of real processes: it starts when its table has arrived, and not before."""
+"""What an Airflow of real processes tells others of an upgrade: DAGs that wait for their table, and a collector of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.live_airflow import LiveAirflow, live_airflow
+from tests.support.otlp import Metrics, collector, told_to
 from tests.support.processes import wait_until
 from tests.support.upgrades import releases
 
@@ -35,16 +36,24 @@ flights, planes = consumer("flights"), consumer("planes")
 
 
 @pytest.fixture
+def heard() -> Iterator[Metrics]:
+    with collector() as found:
+        yield found
+
+
+@pytest.fixture
 def folders(tmp_path: Path) -> list[Path]:
     old, new = "CREATE TABLE flights (id BIGINT); CREATE TABLE planes (id BIGINT);", "CREATE TABLE flights (id BIGINT, gate STRING);"
     return releases(tmp_path, (old, ""), (f"{new} CREATE TABLE planes (id BIGINT);", 'evolution("flights")'))
 
 
 @pytest.fixture
-def airflow(tmp_path: Path) -> Iterator[LiveAirflow]:
+def airflow(tmp_path: Path, heard: Metrics) -> Iterator[LiveAirflow]:
     (tmp_path / "lake").mkdir()
     connection = f'{{"conn_type": "schemamig", "extra": {{"environment_uri": "{tmp_path / "lake"}"}}}}'
-    with live_airflow(tmp_path / "airflow", "schemamig_upgrade.py", "schemamig_rollback.py", AIRFLOW_CONN_LAKE=connection) as found:
+    with live_airflow(
+        tmp_path / "airflow", "schemamig_upgrade.py", "schemamig_rollback.py", AIRFLOW_CONN_LAKE=connection, **told_to(heard)
+    ) as found:
         (found.home / "dags" / "consumers.py").write_text(CONSUMERS)
         yield found
 
@@ -69,7 +78,9 @@ def seen(airflow: LiveAirflow, collection: str, count: int) -> list[Any]:
     return [airflow.ask(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/seen/xcomEntries/return_value")["value"] for run_id in ids]
 
 
-def test_a_dag_starts_when_its_table_has_arrived(airflow: LiveAirflow, folders: list[Path]) -> None:
+def test_a_dag_starts_when_its_table_has_arrived_and_the_collector_hears_of_it(
+    airflow: LiveAirflow, folders: list[Path], heard: Metrics
+) -> None:
     for name in ("flights", "planes"):
         airflow.unpause(f"loads_{name}")
     run(airflow, "schemamig_upgrade", release=str(folders[0]), gate="none", create=True)
@@ -84,3 +95,12 @@ def test_a_dag_starts_when_its_table_has_arrived(airflow: LiveAirflow, folders: 
     back = {"event": "rolled_back", "from": "1.1.0", "to": "1.0.0", "approver": "admin", "generation": 2}
     assert str(seen(airflow, "flights", 3)[-1]) == str([back])
     assert len(seen(airflow, "planes", 1)) == 1, "nothing happened to planes"
+
+    spans = {(name, tags.get("schemamig.environment")) for name, tags in heard.spans}
+    assert {
+        ("schemamig.promote", "lake"),
+        ("schemamig.expand", "lake"),
+        ("schemamig.commit", "lake"),
+        ("schemamig.rollback", "lake"),
+    } <= spans
+    assert heard.values("airflow.schemamig.commits", environment="lake", collection="flights", stage="expand")
