@@ -14,6 +14,8 @@ from airflow_provider_schemamig.core.names import Generation
 _CLAIM = "airflow:"
 #: States of a run that may still do something.
 _ACTIVE = ["queued", "running"]
+#: States of a task that will not change by itself any more.
+ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +55,21 @@ def is_active(dag_id: str, run_id: str) -> bool:
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     return RuntimeTaskInstance.get_dr_count(dag_id=dag_id, run_ids=[run_id], states=_ACTIVE) > 0
+
+
+def has_ended(dag_id: str, run_id: str, task_id: str) -> str | None:
+    """Ask Airflow, in the same way, how a task ended; None: it may still run."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    found = RuntimeTaskInstance.get_task_states(dag_id=dag_id, task_ids=[task_id], run_ids=[run_id])
+    state = found.get(run_id, {}).get(task_id)
+    return str(state) if state in ENDED else None
+
+
+def runs_in_one_process() -> bool:
+    """Return whether this is ``airflow dags test``: one task runs after the other there, and a trigger holds up all of them."""
+    try:
+        from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+    except ImportError:
+        return False
+    return type(SUPERVISOR_COMMS).__name__ == "InProcessSupervisorComms"

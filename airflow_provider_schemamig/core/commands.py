@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from airflow_provider_schemamig.core.upgrade.tasks.read_only import (
         approved,
+        behind,
         fill,
         followed,
         open_claims,
@@ -77,6 +78,7 @@ _HOMES = {
     "approve": ("upgrade.tasks.leader", "approve"),
     "approved": ("upgrade.tasks.read_only", "approved"),
     "backup_ledger": ("ledger.admin.backup", "backup"),
+    "behind": ("upgrade.tasks.read_only", "behind"),
     "cancel": ("upgrade.tasks.leader", "cancel"),
     "change": ("upgrade.tasks.leader", "change"),
     "cleanup": ("upgrade.tasks.leader", "cleanup"),
@@ -145,6 +147,7 @@ __all__ = [
     "approve",
     "approved",
     "backup_ledger",
+    "behind",
     "cancel",
     "change",
     "cleanup",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseSensorOperator
+from airflow.sdk import BaseSensorOperator, conf
 
-from airflow_provider_schemamig import config, lineage, run_notes
+from airflow_provider_schemamig import concurrent_runs, config, lineage, run_notes
 from airflow_provider_schemamig.exceptions import Conflict, Refused, SchemamigError
 from airflow_provider_schemamig.operators.base import (
     DEFAULT_SEAL_SECONDS,
@@ -195,23 +196,20 @@ class FillOperator(VerbOperator):
         )
 
 
-#: States of a task that will not change by itself any more.
-_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
-
-
 class TailOperator(EnvironmentOperator, BaseSensorOperator):
     """Follow the live tables of some rewritten collections while the gate waits, until the generation is promoted or given up.
 
-    A sensor in mode ``reschedule``: each look is one round (everything committed until then is brought into the copies) and holds a
-    worker for no longer, so it never stands in the way of the task it waits for, not even where there is one slot. Where it stands is in
-    the copies' own logs: killed, it goes on from there. Where no collection of its is rewritten it
-    ends at once.
+    Each look is one round (everything committed until then is brought into the copies) and holds a worker for no longer, so it never
+    stands in the way of the task it waits for, not even where there is one slot. Between two rounds it is deferred until there is a commit
+    to bring; or, where it is not ``deferrable``, and in ``airflow dags test``, rescheduled. Where it stands is in the copies' own logs:
+    killed, it goes on from there. Where no collection of its is rewritten it ends at once.
 
     :param generation: (templated) the generation that preflight claimed.
     :param collections: (templated) the collections of this task; those that are not rewritten are left alone.
     :param ends_with: id of the task of this run that promotes. Once it has ended, however it did (skipped by a rejection, failed with the
-        gate), there is nothing to wait for any more. Airflow's own answer is asked for, by the task's supervisor.
-    :param poke_interval: seconds between two rounds; default ``[schemamig] poll_interval``.
+        gate), there is nothing to wait for any more. Airflow's own answer is asked for, by the task's supervisor or the triggerer.
+    :param deferrable: wait in the triggerer; default ``[operators] default_deferrable``.
+    :param poke_interval: seconds between two looks; default ``[schemamig] poll_interval``.
     """
 
     template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "generation", "collections")
@@ -222,6 +220,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         generation: int | str,
         collections: Sequence[str],
         ends_with: str | None = None,
+        deferrable: bool | None = None,
         poke_interval: timedelta | float | None = None,
         timeout: timedelta | float = timedelta(days=365),  # the gate has a deadline, and takes the tail with it
         mode: str = "reschedule",
@@ -232,6 +231,24 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         self.generation = generation
         self.collections = collections
         self.ends_with = ends_with
+        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+
+    def execute(self, context: Context) -> Any:
+        if not self.deferrable or concurrent_runs.runs_in_one_process():
+            return super().execute(context)
+        if not self.poke(context):
+            self._defer(context)
+        return None
+
+    def _defer(self, context: Context) -> NoReturn:
+        from airflow_provider_schemamig.triggers.ledger import TailTrigger
+
+        ti, deadline = context["ti"], time.time() + self.timeout
+        promotes = [] if self.ends_with is None else [ti.dag_id, ti.run_id, self.ends_with]
+        trigger = TailTrigger(
+            self.environment, self.poke_interval, deadline, as_generation(self.generation), list(self.collections), promotes
+        )
+        self.defer(trigger=trigger, method_name="execute_again")
 
     def poke(self, context: Context) -> bool:
         from airflow_provider_schemamig.core import commands
@@ -258,4 +275,4 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         ti = context["ti"]
         found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.ends_with], run_ids=[ti.run_id])
         state = found.get(ti.run_id, {}).get(self.ends_with)
-        return f"{self.ends_with} is {state}" if state in _ENDED else None
+        return f"{self.ends_with} is {state}" if state in concurrent_runs.ENDED else None

@@ -75,7 +75,9 @@ def upgrade_task_group(
         asked = {"approval_task_id": approval.task_id, "plan_task_id": preflight.task_id}
         promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **asked, **claimed)
         # Beside the gate, and nothing waits for it: the cut-over follows the tables itself. Nothing to fill or copy: an empty map.
-        followed = TailOperator.partial(task_id="tail", ends_with=promote.task_id, map_index_template=_COLLECTIONS, **claimed)
+        followed = TailOperator.partial(
+            task_id="tail", ends_with=promote.task_id, deferrable=True, map_index_template=_COLLECTIONS, **claimed
+        )
         tail = followed.expand(collections=fill_chunks.output)
         fingerprint >> preflight >> fill_chunks >> fill >> [choice, tail]
         preflight >> choice >> [approval, ledger_approval, promote]

@@ -86,6 +86,49 @@ class PromotionTrigger(EnvironmentTrigger):
         return commands.approved(SchemamigHook(self.environment).environment, self.generation)
 
 
+class TailTrigger(EnvironmentTrigger):
+    """Waits until there is something to follow, or nothing any more: a commit came, the generation waits no longer, the task that promotes
+    has ended.
+
+    :param generation: whose copies are followed.
+    :param collections: the rewritten collections.
+    :param promotes: DAG id, run id and task id of the task that promotes; none: the ledger alone decides.
+    """
+
+    def __init__(
+        self,
+        environment: str,
+        poll_interval: float,
+        deadline: float,
+        generation: int,
+        collections: Sequence[str],
+        promotes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(environment, poll_interval, deadline)
+        self.generation = generation
+        self.collections = list(collections)
+        self.promotes = list(promotes)
+
+    def arguments(self) -> dict[str, Any]:
+        own = {"generation": self.generation, "collections": self.collections, "promotes": self.promotes}
+        return {**super().arguments(), **own}
+
+    @property
+    def awaited(self) -> str:
+        return f"commits on {', '.join(self.collections)}"
+
+    def look(self) -> bool:
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+        env, generation = SchemamigHook(self.environment).environment, Generation(self.generation)
+        if not commands.followed(env, generation, self.collections):
+            return True
+        if self.promotes and concurrent_runs.has_ended(*self.promotes):
+            return True
+        return bool(commands.behind(env, generation, self.collections))
+
+
 class PauseTrigger(EnvironmentTrigger):
     """Waits until what a person told a task to wait for is over, or the task's generation is.
 

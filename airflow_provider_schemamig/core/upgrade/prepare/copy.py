@@ -36,7 +36,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound, WrongStat
 from airflow_provider_schemamig.core.upgrade.plan.estimate import rows_per_second
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, drift_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
-from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, make_table, new_shard
+from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, make_table, new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, copied_version, forth, row_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -113,6 +113,18 @@ def follow(copying: Copying) -> StageResult | None:
     copying.listen(Event("tail", stage.collection, 1, 1, seconds, note))
     _tell_how_far(copying, state, tailed.seen - version, tailed.position.rows)
     return StageResult("tail", stage.collection, tailed.position.version, seconds)
+
+
+def is_behind(env: EnvironmentRoot, state: State, deployment: Deployment, stage: Copy) -> bool:
+    """Return whether a round of following, or the copy itself, has something to do. Looks at heads alone; raises as ``check_source``."""
+    row = state.replacements.get(replacement_key(stage.collection, deployment))
+    if row is None or row.filled_rows is None:
+        return row is not None
+    flow = forth(state, deployment, stage, TAIL)
+    reached = where(env, flow, copied_version(state, deployment, stage), 0)
+    check_source(env, state, stage, reached.at)
+    head = read_head(flow.source_store(env))
+    return head.version > reached.at and head.sealed_for is None
 
 
 def _tell_how_far(copying: Copying, state: State, versions: int, rows: int) -> None:

@@ -34,6 +34,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Co
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
+from airflow_provider_schemamig.core.upgrade.prepare.copy import is_behind
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, report_on, too_slow
@@ -153,6 +154,16 @@ def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence
     if deployment.state is not DeploymentState.CLAIMED:
         return ()
     return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
+
+
+def behind(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
+    """Return those of ``collections`` that a round of ``tail`` has something to do for, as commits came since. Starts no Spark."""
+    state = LedgerReader(env).state()
+    deployment = deployment_of(state, generation)
+    if deployment.state is not DeploymentState.CLAIMED:
+        return ()
+    stages = [stage for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections]
+    return tuple(stage.collection for stage in stages if is_behind(env, state, deployment, stage))
 
 
 def approved(env: EnvironmentRoot, generation: Generation) -> bool:
