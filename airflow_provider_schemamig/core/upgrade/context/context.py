@@ -123,7 +123,7 @@ class LeaderView:
 
     def changes(self, kind: type[EvolutionStage], step: Evolve) -> tuple[Change, ...]:
         """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
-        return next((stage.changes for stage in self.plan.evolution(step, self.state) if isinstance(stage, kind)), ())
+        return self.plan.evolution(step, self.state).changes(kind)
 
     def intent(self, kind: IntentKind, collection: CollectionName, shard: ShardId, base_version: int) -> IntentFields:
         """Return what every intent of this leader says."""

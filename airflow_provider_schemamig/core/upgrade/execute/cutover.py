@@ -292,7 +292,7 @@ def _commit(
 def _held(leader: LeaderView, state: State, landed: Sequence[Landed], seals: Sequence[SealIntent]) -> list[HeldTable]:
     """Return the held tables by the state before the commit, which is what the way back leads to."""
     found = [
-        evolved_table(state, leader.plan.evolution(item.step, state), item.step, before=item.before, names=item.stored_names)
+        evolved_table(state, leader.plan.evolution(item.step, state).stages, item.step, before=item.before, names=item.stored_names)
         for item in landed
     ]
     return [*found, *sealed_tables(state, leader.plan, {intent.shard: intent for intent in seals})]

@@ -26,7 +26,8 @@ from airflow_provider_schemamig.core.schema.table_features import (
 )
 from airflow_provider_schemamig.core.schema.widening import limits_of
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.planner import OnlineChanges, Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 
 #: ``Planned.online``.

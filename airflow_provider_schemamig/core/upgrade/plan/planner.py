@@ -8,7 +8,7 @@ earlier leader, or this one before it was killed, began. A hold that maintenance
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -28,18 +28,18 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.online.nested_types import check_beside, joined
-from airflow_provider_schemamig.core.online.operation import Chain, Round, schedule
+from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operations import check_on_head, operations_of
 from airflow_provider_schemamig.core.release.merge.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
-from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
+from airflow_provider_schemamig.core.schema.diff.phases import Phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of, holds_in_use, refused_by_holds
+from airflow_provider_schemamig.core.upgrade.plan.hold_rules import holds_in_use, refused_by_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     KEEP_HOLDS,
@@ -51,13 +51,11 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
 )
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
+    Checks,
+    Evolution,
     EvolutionMemo,
-    evolution_inputs,
-    in_order,
-    left_by,
-    settle_stages,
-    stages_in_phases,
-    step_stages,
+    OnlineChanges,
+    stages,
 )
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import not_in_release
@@ -76,9 +74,9 @@ class Plan:
     def _evolutions(self) -> EvolutionMemo:
         return EvolutionMemo(self.ends)
 
-    def evolution(self, step: Evolve, state: State) -> tuple[s.Stage, ...]:
-        """Return the stages of an evolution as ``state`` leaves them to be run. Raises as ``stage_list.evolution_stages``."""
-        return self._evolutions.stages(step, state)
+    def evolution(self, step: Evolve, state: State) -> Evolution:
+        """Return what of an evolution ``state`` leaves to be run. Raises as ``stage_list.evolved``."""
+        return self._evolutions.evolution(step, state)
 
     @cached_property
     def ends(self) -> frozenset[Generation]:
@@ -148,39 +146,6 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class OnlineChanges:
-    """What happens to one table in ``change``, and what of it waits for the cut-over. ``table``: as expand leaves it."""
-
-    table: Declaration
-    #: Each change with the elements that it goes through.
-    changes: tuple[tuple[Change, Chain], ...]
-
-    @cached_property
-    def _rounds(self) -> tuple[Round, ...]:
-        return schedule(self.chains)
-
-    @property
-    def chains(self) -> tuple[Chain, ...]:
-        return tuple(chain for _, chain in self.changes)
-
-    @property
-    def commits(self) -> tuple[tuple[Change, ...], ...]:
-        """Return the changes of each metadata commit; what the table has already (a rollback left it there) needs none."""
-        found, table = [], self.table
-        for online_round in self._rounds:
-            after = apply(table, online_round.changes)
-            if not online_round.swaps and after != table:
-                found.append(online_round.changes)
-            table = after
-        return tuple(found)
-
-    @property
-    def swapped(self) -> tuple[Change, ...]:
-        """Return the changes by which columns change places in the cut-over's commit."""
-        return tuple(change for online_round in self._rounds if online_round.swaps for change in online_round.changes)
-
-
-@dataclass(frozen=True)
 class Planned:
     """A plan with every refusal at once; a plan with refusals is for reading only.
 
@@ -216,7 +181,23 @@ def build_plan(target: Target, view: View, holds: HoldOptions = KEEP_HOLDS) -> P
     return replace(planned, refusals=(*planned.refusals, *in_use), pending=pending)
 
 
-class _Planner:
+@dataclass
+class _Asking:
+    """What rows of one table are asked now, while it is as it was before expand: a struct that gets a field has it not yet."""
+
+    table: Declaration | None = None
+    #: The online changes, ``joined`` over that table.
+    changes: tuple[Change, ...] = ()
+    chains: list[Chain] = field(default_factory=list)
+
+    def add(self, number: int) -> None:
+        assert self.table is not None  # there are online changes
+        self.chains.append(operations_of(self.changes[number], self.table, self.changes))
+
+
+class _Planner(Checks):
+    """What ``stage_list.stages`` makes, with all that stands against it."""
+
     def __init__(self, target: Target, view: View, ending: Sequence[Hold]) -> None:
         self._target = target
         self._ending = ending
@@ -225,19 +206,18 @@ class _Planner:
         self._refusals: list[SchemamigError] = []
         self._online: dict[CollectionName, OnlineChanges] = {}
         self._asked: dict[CollectionName, tuple[Chain, ...]] = {}
+        #: Of the evolution at hand.
+        self._asking = _Asking()
         self._notes: list[str] = []
 
     def plan(self) -> Planned:
         self._look_for_drift()
         self._check_open_deployment()
         self._notes += [f"{name}: given back by `unmanage`; nothing is done about it" for name in self._target.unmanaged]
-        found: list[s.Stage] = [*settle_stages(self._target, self._view.state)]
         if self._target.is_deployed:
-            found += [stage for hold in self._ending for stage in end_of(self._view.state, hold)]
             self._refusals += self._not_in_release()
-            for step in self._target.steps:
-                found += self._checked(step)
-        plan = Plan(self._target, in_order(self._target, found), tuple(self._notes))
+        found = stages(self._target, self._view.state, self._ending, self)
+        plan = Plan(self._target, found, tuple(self._notes))
         return Planned(plan, tuple(self._refusals), (), self._online, self._asked)
 
     def _kept(self, step: MergedStep, found: Phases | None = None) -> None:
@@ -271,8 +251,8 @@ class _Planner:
             if found:
                 self._refusals.append(DriftFound(collection=name, differences=found))
 
-    def _checked(self, step: MergedStep) -> Sequence[s.Stage]:
-        """Return the step's stages, as far as they can be made; what stands against it is a refusal each."""
+    def admits(self, step: MergedStep) -> bool:
+        """Return whether the step's stages can be made; what stands against it is a refusal each."""
         match step:
             case CreateStep():
                 self._check_new(step.new)
@@ -285,13 +265,13 @@ class _Planner:
                 self._check_writable(step.old.name)
             case RewriteStep():
                 if not self._is_there(step.collection, step.old.name):
-                    return ()
+                    return False
                 self._check_new(step.new)
                 self._kept(step)
                 self._check_writable(step.old.name)
             case Evolve():
-                return self._evolve(step)
-        return step_stages(self._target, step, self._view.state, self._ended)
+                return self._is_there(step.collection, step.old.name) and self._is_writable(step)
+        return True
 
     def _is_there(self, collection: CollectionName, source: CollectionName) -> bool:
         """Return whether the collection's rows can be worked on: a new environment has none, a missing table is a refusal."""
@@ -323,68 +303,77 @@ class _Planner:
             refusal.collection = collection
             self._refusals.append(refusal)
 
-    def _evolve(self, step: Evolve) -> Sequence[s.Stage]:
-        collection, source_name = step.collection, step.old.name
-        head = self._view.heads.get(source_name)
-        if not self._is_there(collection, source_name) or head is None or self._view.state is None:
-            return ()
+    def _is_writable(self, step: Evolve) -> bool:
+        head = self._head(step)
         try:
             check_writable(head.protocol, head.location.uri)
-            found = phases(*evolution_inputs(self._view.state, step, self._ended))
-            self._kept(step, found)
-            chains = self._elements(step, found, head)
-            # Else recovery comes before, or the table has a field of the name in the way, which the hold's refusal says.
-            if not self._view.state.intents_of(self._view.state.objects[source_name].shard) and not found.taken:
-                self._try_on_the_head(head, self._held_drops(source_name), found, chains)
-        except UnusableExpression as refusal:  # one of several, maybe
-            unusable = list(newly_unusable(step.old, step.new))
-            refusal.collection = collection
-            self._refusals += unusable or [refusal]
-            return ()
         except Refusal as refusal:
-            refusal.collection = refusal.collection or collection
-            self._refusals.append(refusal)
-            return ()
-        return tuple(stages_in_phases(step, found, chains))
+            self.refuse(step, refusal)
+            return False
+        return True
 
-    def _elements(self, step: Evolve, found: Phases, head: Head) -> tuple[Chain, ...]:
-        """Return what the online changes of an evolution consist of. What none is made of is a refusal each."""
-        if not found.online or self._view.state is None:
-            return ()
-        physical = physical_after(self._view.state, step.old.name, self._ended)
-        table = apply(physical, found.expand)
-        # Rows are asked before expand: a struct that gets a field has it not yet.
-        before = apply(physical, [change for change in found.expand if not isinstance(change, AddColumn)])
-        chains, asking = [], []
-        together, asked = joined(found.online, table), joined(found.online, before)
-        for change, now in zip(together, asked, strict=True):
-            try:
-                chain = operations_of(change, table, together)
-                asking.append(operations_of(now, before, asked))
-                check_beside(change, found.cutover)
-                check_referenced(self._view.state, chain)
-                chains.append((change, chain))
-                check_on_head(head, change)
-            except (NotOnline, CannotCluster) as refusal:
-                refusal.collection = step.collection
-                self._refusals.append(refusal)
-        online = self._online[step.old.name] = OnlineChanges(table, tuple(chains))
-        self._asked[step.old.name] = tuple(asking)
-        return online.chains
+    def check_phases(self, step: Evolve, found: Phases) -> None:
+        """Refuse what a hold stands against."""
+        self._kept(step, found)
+        self._asking = _Asking()
+        if found.online:
+            early = [change for change in found.expand if not isinstance(change, AddColumn)]
+            before = apply(physical_after(self._state, step.old.name, self._ended), early)
+            self._asking = _Asking(before, joined(found.online, before))
+
+    def check_element(self, step: Evolve, found: Phases, number: int, change: Change, chain: Chain) -> None:
+        """Refuse an online change beside which another one, the release or the table stands."""
+        self._asking.add(number)
+        check_beside(change, found.cutover)
+        check_referenced(self._state, chain)
+        try:
+            check_on_head(self._head(step), change)
+        except (NotOnline, CannotCluster) as refusal:  # its elements are shown all the same
+            self.refuse_element(step, refusal)
+
+    def check_evolution(self, evolution: Evolution) -> None:
+        """Refuse what the commits of the evolution would refuse on the table as it is."""
+        step, found = evolution.step, evolution.phases
+        if evolution.online is not None:
+            self._online[step.old.name] = evolution.online
+            self._asked[step.old.name] = tuple(self._asking.chains)
+        # Else recovery comes before, or the table has a field of the name in the way, which the hold's refusal says.
+        if not self._state.intents_of(self._state.objects[step.old.name].shard) and not found.taken:
+            self._try_on_the_head(self._head(step), self._held_drops(step.old.name), evolution)
+
+    def refuse_element(self, step: Evolve, refusal: Refusal) -> None:
+        """Collect what stands against one online change."""
+        refusal.collection = step.collection
+        self._refusals.append(refusal)
+
+    def refuse(self, step: Evolve, refusal: Refusal) -> None:
+        """Collect what stands against an evolution; of unusable expressions all, as ``refusal`` is the first of several, maybe."""
+        unusable = list(newly_unusable(step.old, step.new)) if isinstance(refusal, UnusableExpression) else []
+        refusal.collection = step.collection if isinstance(refusal, UnusableExpression) else refusal.collection or step.collection
+        self._refusals += unusable or [refusal]
+
+    @property
+    def _state(self) -> State:
+        assert self._view.state is not None  # a live table changes
+        return self._view.state
+
+    def _head(self, step: Evolve) -> Head:
+        head = self._view.heads[step.old.name]
+        assert head is not None  # ``admits`` saw it
+        return head
 
     def _held_drops(self, collection: CollectionName) -> tuple[DropColumn, ...]:
         """Return what the end of the holds drops from a collection."""
-        assert self._view.state is not None  # it has holds
-        return tuple(map(DropColumn, sorted(kept_fields(self._view.state, collection, self._ending))))
+        return tuple(map(DropColumn, sorted(kept_fields(self._state, collection, self._ending))))
 
     @staticmethod
-    def _try_on_the_head(head: Head, held: Sequence[Change], found: Phases, chains: Sequence[Chain]) -> None:
+    def _try_on_the_head(head: Head, held: Sequence[Change], evolution: Evolution) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
-        rounds = schedule(chains)
+        found, rounds = evolution.phases, () if evolution.online is None else evolution.online.rounds
         table = TableState(head.protocol, head.metadata, head.clustering)
         online = [online_round.changes for online_round in rounds]
         cutover = (*online.pop(), *found.cutover) if rounds and rounds[-1].swaps else found.cutover
-        for changes in (held, found.expand, *online, cutover, (*found.contract, *left_by(chains))):
+        for changes in (held, found.expand, *online, cutover, evolution.dropped):
             if changes:
                 table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
                 set_back = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]

@@ -1,19 +1,25 @@
-"""``stages``: everything that leads from what the ledger says to a target. It is what preflight shows and digests, what promotion compares,
-and what the tasks run: they ask for it again, as recovery may have changed what is left to do.
+"""``stages``: everything that leads from what the ledger says to a target.
+
+The planner asks for it with its ``Checks``, and preflight shows and digests what it gets; promotion asks again, and compares. The tasks ask
+again for what becomes of live tables (``EvolutionMemo``), as recovery may have changed what is left to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from airflow_provider_schemamig.core.ledger.rows import Hold, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
-from airflow_provider_schemamig.core.online.operation import Chain
-from airflow_provider_schemamig.core.online.operations import chains_of
+from airflow_provider_schemamig.core.online.errors import NotOnline
+from airflow_provider_schemamig.core.online.nested_types import joined
+from airflow_provider_schemamig.core.online.operation import Chain, Round, schedule
+from airflow_provider_schemamig.core.online.operations import operations_of
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
-from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
@@ -21,25 +27,57 @@ from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, open_holds, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now, renames_left
+from airflow_provider_schemamig.exceptions import Refusal
 
 #: All that the stages of an evolution depend on: the arguments of ``phases``.
 EvolutionInputs = tuple[Declaration, Declaration, Declaration, Mapping[ColumnPath, str], frozenset[ColumnPath]]
 
 
-def stages(target: Target, state: State | None, ending: Sequence[Hold] = ()) -> tuple[s.Stage, ...]:
+class Checks:
+    """Say what else must hold while stages are made. These ask for nothing more, and raise what cannot be made.
+
+    The planner's ask the live tables and the holds, and collect every refusal.
+    """
+
+    def admits(self, step: MergedStep) -> bool:
+        """Return whether the step can have stages."""
+        return True
+
+    def check_phases(self, step: Evolve, found: Phases) -> None:
+        """Check an evolution before its online changes become elements."""
+
+    def check_element(self, step: Evolve, found: Phases, number: int, change: Change, chain: Chain) -> None:
+        """Check what one of the online changes, ``joined``, consists of. What raises NotOnline is left out, if that is collected."""
+
+    def check_evolution(self, evolution: Evolution) -> None:
+        """Check an evolution as a whole."""
+
+    def refuse_element(self, step: Evolve, refusal: Refusal) -> None:
+        """Take what was raised about one online change."""
+        raise refusal
+
+    def refuse(self, step: Evolve, refusal: Refusal) -> None:
+        """Take what was raised about an evolution, which has no stages then."""
+        raise refusal
+
+
+_NO_CHECKS = Checks()
+
+
+def stages(target: Target, state: State | None, ending: Sequence[Hold] = (), checks: Checks = _NO_CHECKS) -> tuple[s.Stage, ...]:
     """Return all stages in the order in which they run. ``ending``: the holds that are to end before their time. Pure.
 
-    Raises the first Refusal of an evolution that cannot be made (``planner.build_plan`` reports all of them).
+    Raises what ``checks`` raise: without them the first Refusal of an evolution that cannot be made.
     """
-    found: list[s.Stage] = [*settle_stages(target, state)]
+    found: list[s.Stage] = [*_settle_stages(target, state)]
     if target.is_deployed:
         ended = frozenset(hold.generation for hold in ending)
         found += [stage for hold in ending for stage in end_of(state, hold)]
-        found += [stage for step in target.steps for stage in step_stages(target, step, state, ended)]
-    return in_order(target, found)
+        found += [stage for step in target.steps if checks.admits(step) for stage in _step_stages(target, step, state, ended, checks)]
+    return _in_order(target, found)
 
 
-def in_order(target: Target, found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
+def _in_order(target: Target, found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
     """Return the stages as they run, with the commit that they need; one that ends a hold comes after those of older holds."""
 
     def place(stage: s.Stage) -> tuple[int, int, str]:
@@ -52,7 +90,7 @@ def in_order(target: Target, found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
     return tuple(sorted(listed, key=place))
 
 
-def settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
+def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
     """Return the stage that takes up what others left open.
 
     A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on.
@@ -62,8 +100,10 @@ def settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
     return (s.Settle(tuple(sorted(names))),) if names else ()
 
 
-def step_stages(target: Target, step: MergedStep, state: State | None, ended: Collection[Generation]) -> tuple[s.Stage, ...]:
-    """Return the stages of one collection. ``ended``: generations whose holds have ended before. Raises as ``evolution_stages``."""
+def _step_stages(
+    target: Target, step: MergedStep, state: State | None, ended: Collection[Generation], checks: Checks
+) -> tuple[s.Stage, ...]:
+    """Return the stages of one collection. ``ended``: generations whose holds have ended before. Raises as ``evolved``."""
     match step:
         case Create(collection=collection, new=new, fill=None):
             return (s.CreateShard(collection, new),)
@@ -78,7 +118,8 @@ def step_stages(target: Target, step: MergedStep, state: State | None, ended: Co
         case RewriteStep():
             return (_copy(target, step), s.Seal(step.old.name), s.Retire(step.old.name)) if state is not None else ()
         case Evolve():
-            return evolution_stages(step, evolution_inputs(state, step, ended)) if state is not None else ()
+            evolution = evolved(step, state, ended, checks) if state is not None else None
+            return evolution.stages if evolution is not None else ()
 
 
 def _build(target: Target, step: Create | Replace) -> s.Build:
@@ -103,58 +144,140 @@ def _copy(target: Target, step: RewriteStep) -> s.Copy:
 # --- evolutions ----------------------------------------------------------------------------------------------------------------------
 
 
-def evolution_inputs(state: State, step: Evolve, ended: Collection[Generation]) -> EvolutionInputs:
+@dataclass(frozen=True)
+class OnlineChanges:
+    """What happens to one table in ``change``, and what of it waits for the cut-over. ``table``: as expand leaves it."""
+
+    table: Declaration
+    #: Each change with the elements that it goes through.
+    changes: tuple[tuple[Change, Chain], ...]
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        return schedule(self.chains)
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        return tuple(chain for _, chain in self.changes)
+
+    @property
+    def commits(self) -> tuple[tuple[Change, ...], ...]:
+        """Return the changes of each metadata commit; what the table has already (a rollback left it there) needs none."""
+        found, table = [], self.table
+        for online_round in self.rounds:
+            after = apply(table, online_round.changes)
+            if not online_round.swaps and after != table:
+                found.append(online_round.changes)
+            table = after
+        return tuple(found)
+
+    @property
+    def swapped(self) -> tuple[Change, ...]:
+        """Return the changes by which columns change places in the cut-over's commit."""
+        return tuple(change for online_round in self.rounds if online_round.swaps for change in online_round.changes)
+
+    def swaps(self) -> Iterator[ColumnPath]:
+        """Yield the columns that change places with the cut-over."""
+        for operation in (operation for chain in self.chains for operation in chain):
+            if operation.swaps and operation.fills:
+                yield from operation.columns
+
+    def leaves(self) -> Iterator[DropColumn]:
+        """Yield the drops of columns that stay behind for the way back."""
+        for operation in (operation for chain in self.chains for operation in chain):
+            yield from map(DropColumn, operation.leaves)
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """What becomes of one live table. ``online``: None if a commit of each phase is enough."""
+
+    step: Evolve
+    phases: Phases
+    online: OnlineChanges | None
+
+    @property
+    def dropped(self) -> tuple[Change, ...]:
+        """Return what contract drops."""
+        return (*self.phases.contract, *(() if self.online is None else self.online.leaves()))
+
+    @cached_property
+    def stages(self) -> tuple[s.EvolutionStage, ...]:
+        """Return one stage for each phase that has something to do."""
+        return tuple(self._stages())
+
+    def _stages(self) -> Iterator[s.EvolutionStage]:
+        collection, source, found = self.step.collection, self.step.old.name, self.phases
+        if found.expand:
+            yield s.Expand(collection, source, found.expand)
+        if found.online:
+            yield s.Online(collection, source, found.online)
+        swaps = () if self.online is None else tuple(self.online.swaps())
+        if found.cutover or swaps:
+            yield s.CutOver(collection, source, found.cutover, swaps)
+        if self.dropped:
+            yield s.Contract(collection, source, self.dropped)
+
+    def changes(self, kind: type[s.EvolutionStage]) -> tuple[Change, ...]:
+        """Return the changes of its stage of ``kind``; none if it has no such stage."""
+        return next((stage.changes for stage in self.stages if isinstance(stage, kind)), ())
+
+
+def evolved(step: Evolve, state: State, ended: Collection[Generation], checks: Checks = _NO_CHECKS) -> Evolution | None:
+    """Return what becomes of one live table. ``ended``: generations whose holds have ended before.
+
+    Raises UnknownRename, NameTaken, RenameInLambda, HiddenConflict, NotOnline; None where ``checks`` collect them.
+    """
+    return _evolved(step, _inputs_of(step, state, ended), checks)
+
+
+def _inputs_of(step: Evolve, state: State, ended: Collection[Generation]) -> EvolutionInputs:
     """Return what the table has once the holds in ``ended`` have ended, what it is declared as, and what it is to become."""
     source = step.old.name
     kept = frozenset(kept_fields(state, source, [hold for hold in open_holds(state) if hold.generation not in ended]))
     return physical_after(state, source, ended), declared_now(state, step), step.new, renames_left(state, step), kept
 
 
-def evolution_stages(step: Evolve, inputs: EvolutionInputs) -> tuple[s.Stage, ...]:
-    """Return the stages of an evolution. Raises UnknownRename, NameTaken, RenameInLambda, HiddenConflict, NotOnline."""
-    found = phases(*inputs)
-    chains = chains_of(found.online, apply(inputs[0], found.expand)) if found.online else ()
-    return tuple(stages_in_phases(step, found, chains))
+def _evolved(step: Evolve, inputs: EvolutionInputs, checks: Checks) -> Evolution | None:
+    try:
+        found = phases(*inputs)
+        checks.check_phases(step, found)
+        online = _online(step, found, apply(inputs[0], found.expand), checks) if found.online else None
+        evolution = Evolution(step, found, online)
+        checks.check_evolution(evolution)
+    except Refusal as refusal:
+        checks.refuse(step, refusal)
+        return None
+    return evolution
 
 
-def stages_in_phases(step: Evolve, found: Phases, chains: Sequence[Chain]) -> Iterator[s.Stage]:
-    """Return one stage for each phase that has something to do. ``chains``: what ``found.online`` consists of."""
-    collection, source = step.collection, step.old.name
-    if found.expand:
-        yield s.Expand(collection, source, found.expand)
-    if found.online:
-        yield s.Online(collection, source, found.online)
-    swaps = tuple(_swapped_by(chains))
-    if found.cutover or swaps:
-        yield s.CutOver(collection, source, found.cutover, swaps)
-    dropped = (*found.contract, *left_by(chains))
-    if dropped:
-        yield s.Contract(collection, source, dropped)
-
-
-def left_by(chains: Sequence[Chain]) -> Iterator[DropColumn]:
-    """Return the drops of columns that online changes leave behind for their way back."""
-    for operation in (operation for chain in chains for operation in chain):
-        yield from map(DropColumn, operation.leaves)
-
-
-def _swapped_by(chains: Sequence[Chain]) -> Iterator[ColumnPath]:
-    """Return the columns that change places with the cut-over."""
-    for operation in (operation for chain in chains for operation in chain):
-        if operation.swaps and operation.fills:
-            yield from operation.columns
+def _online(step: Evolve, found: Phases, table: Declaration, checks: Checks) -> OnlineChanges:
+    """Return what the online changes consist of, in their order."""
+    changes = []
+    together = joined(found.online, table)
+    for number, change in enumerate(together):
+        try:
+            chain = operations_of(change, table, together)
+            checks.check_element(step, found, number, change, chain)
+        except NotOnline as refusal:
+            checks.refuse_element(step, refusal)
+        else:
+            changes.append((change, chain))
+    return OnlineChanges(table, tuple(changes))
 
 
 class EvolutionMemo:
-    """Remember each evolution's stages until something that they depend on is another one: the tasks of a process ask again and again."""
+    """Remember what becomes of each live table until something that it depends on is another one: the tasks of a process ask again."""
 
     def __init__(self, ended: Collection[Generation]) -> None:
         self._ended = ended
-        self._known: dict[CollectionName, tuple[EvolutionInputs, tuple[s.Stage, ...]]] = {}
+        self._known: dict[CollectionName, tuple[EvolutionInputs, Evolution]] = {}
 
-    def stages(self, step: Evolve, state: State) -> tuple[s.Stage, ...]:
-        inputs = evolution_inputs(state, step, self._ended)
+    def evolution(self, step: Evolve, state: State) -> Evolution:
+        inputs = _inputs_of(step, state, self._ended)
         known = self._known.get(step.collection)
         if known is None or known[0] != inputs:
-            known = self._known[step.collection] = (inputs, evolution_stages(step, inputs))
+            found = _evolved(step, inputs, _NO_CHECKS)
+            assert found is not None  # else it was raised
+            known = self._known[step.collection] = (inputs, found)
         return known[1]

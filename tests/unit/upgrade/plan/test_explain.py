@@ -17,7 +17,8 @@ from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, ForeignKey, Key, Primitive
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
-from airflow_provider_schemamig.core.upgrade.plan.planner import OnlineChanges, Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
 from tests.support import foreign
 from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake
