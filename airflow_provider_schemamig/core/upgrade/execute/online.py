@@ -59,7 +59,8 @@ def change_online(leader: LeaderWriter, jobs: Jobs, collections: Sequence[str] |
     """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
     is done is found done.
 
-    A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
+    A refusal of one collection walks that one back; the others go on. The course of a collection is made once, and once more after a way
+    back that was cut short, which leaves the table elsewhere. Raises DataViolation, DriftFound, WrongState before expand.
     """
     refusals: list[SchemamigError] = []
     for step in leader.evolutions():

@@ -80,12 +80,13 @@ class Course:
 
 
 def course(leader: LeaderView, step: Evolve) -> Course | None:
-    """Return the way of an evolved collection through its online changes; None if it has none.
+    """Return the way of an evolved collection through its online changes; None if it has none. To be made once a task, and handed on.
 
-    It begins where expand ended, or where an attempt that was walked back left the table (a filled column stays, hidden).
+    Its rounds are those of the plan's own derivation, over the table as expand leaves it. They are made anew where an attempt that was
+    walked back left the table otherwise (a filled column stays, hidden): that is seen from the table alone.
     """
-    changes = leader.changes(Online, step)
-    if not changes:
+    evolution = leader.evolution(step)
+    if evolution.online is None:
         return None
     source = step.old.name
     shard = leader.state.objects[source].shard
@@ -95,7 +96,8 @@ def course(leader: LeaderView, step: Evolve) -> Course | None:
     if intent is not None and states == {ElementState.ABSENT}:
         head = read_head(table_store(leader.env, leader.state, shard))
         begin = shown(intent, head) or begin
-    rounds = schedule(chains_of(changes, begin))
+    is_planned = begin == evolution.online.table
+    rounds = evolution.online.rounds if is_planned else schedule(chains_of(evolution.changes(Online), begin))
     return Course(source, shard, begin, rounds, begin if intent is None else intent.before)
 
 
@@ -141,7 +143,7 @@ def tell(leader: LeaderWriter, collection: CollectionName, operation: Operation,
     leader.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
 
 
-def is_changed(leader: LeaderWriter, item: Course) -> bool:
+def is_changed(leader: LeaderView, item: Course) -> bool:
     """Return whether every element of the course is PUBLIC, or has come as far as it can before the cut-over makes it so."""
     known = {(element.name, element.spec): element for element in elements_of(leader, item.shard)}
     return all(_is_at_its_end(operation, known.get((operation.name, operation.spec))) for operation in item.operations)

@@ -32,9 +32,8 @@ from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
-from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, course, fill_due, tell
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, fill_due, tell
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES, WayHome, bring_back, rest, until_nobody_writes
@@ -77,18 +76,6 @@ class Swaps:
     began: float | None = None
     #: The version of each table at which no row lacked anything.
     _ready: dict[PlannedSwap, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, leader: LeaderWriter, jobs: Jobs) -> Swaps:
-        found = []
-        for step in leader.evolutions():
-            item = course(leader, step)
-            if item is not None and item.swap is not None:
-                changes = (*item.swap.changes, *leader.changes(CutOver, step))
-                found.append(
-                    PlannedSwap(item, Transition(item.collection, item.shard, item.changed, changes, swaps=len(item.swap.changes)))
-                )
-        return cls(leader, jobs, tuple(found))
 
     def store(self, swap: PlannedSwap) -> Store:
         return table_store(self.leader.env, self.leader.state, swap.shard)

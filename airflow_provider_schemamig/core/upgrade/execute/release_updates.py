@@ -1,0 +1,190 @@
+"""What the one append writes that makes a release true: schemas, objects, shards, holds, the version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.rows import (
+    DeploymentState,
+    Element,
+    EnvironmentRelease,
+    HeldTable,
+    Hold,
+    HoldState,
+    Intent,
+    Object,
+    SchemaEntry,
+    SealIntent,
+    Shard,
+    ShardState,
+)
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
+from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
+from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, sealed_tables
+from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
+from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """An evolved collection at the end of its cut-over: its physical schema and the table version that began it."""
+
+    step: Evolve
+    physical: Declaration
+    since: int
+    #: The newest version before the deployment's first commit on the table.
+    before: int
+    #: What the fields of ``physical`` are called in the data files, where that is another name.
+    stored_names: Mapping[ColumnPath, str]
+    #: The cut-over's own commit on the table; None if it needs none.
+    transition: Transition | None
+    #: The same, if columns change places in it.
+    swap: PlannedSwap | None
+
+
+def updates_of(
+    leader: LeaderView, state: State, landed: Sequence[Landed], seals: Sequence[SealIntent], sealed: Mapping[ShardId, int]
+) -> list[Update]:
+    """Return the updates that make the release true. ``sealed``: the versions that the sealed shards end with."""
+    deployment, target = state.deployments[leader.generation], leader.plan.target
+    updates: list[Update] = []
+    for item in landed:
+        updates += _evolved(leader, state, item)
+    for step in target.steps:
+        updates += _of_step(leader, state, step, sealed)
+    updates += _restated(leader, state)
+    updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == leader.generation]
+    updates += [Drop(Element, element.key) for element in state.elements.values() if element.generation == leader.generation]
+    updates += [] if target.ahead else caught_up(state)
+    updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint, target.passed)))
+    updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
+    return [*updates, *_holds(leader, state, _held(leader, state, landed, seals))]
+
+
+def _of_step(leader: LeaderView, state: State, step: MergedStep, sealed: Mapping[ShardId, int]) -> list[Update]:
+    """Return the updates of a collection that gets another table, or loses its own."""
+    match step:
+        case Create():
+            return _created(leader, state, step)
+        case Replace() | RewriteStep():
+            return _replaced(leader, state, step, sealed)
+        case Remove() if step.old.name in state.objects:  # else it was dropped outside of a release before
+            return _removed(leader, state, step.old.name, sealed)
+        case _:
+            return []
+
+
+def _held(leader: LeaderView, state: State, landed: Sequence[Landed], seals: Sequence[SealIntent]) -> list[HeldTable]:
+    """Return the held tables by the state before the commit, which is what the way back leads to."""
+    found = [
+        evolved_table(state, leader.plan.evolution(item.step, state).stages, item.step, before=item.before, names=item.stored_names)
+        for item in landed
+    ]
+    return [*found, *sealed_tables(state, leader.plan, {intent.shard: intent for intent in seals})]
+
+
+def _evolved(leader: LeaderView, state: State, item: Landed) -> list[Update]:
+    step = item.step
+    source = step.old.name
+    known = state.objects[source]
+    schema_id = state.next_schema_id(step.collection)
+    physical = replace(item.physical, name=step.collection)
+    names = tuple(sorted(item.stored_names.items()))
+    release = None if leader.plan.target.ahead else leader.plan.target.version
+    uses = uses_kept(state.entry(source), physical, names)
+    entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names, uses)
+    updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
+    if leader.plan.target.ahead:
+        updates.append(Put(went_ahead(state, source, step.new, schema_id, leader.epoch)))
+    if source != step.collection:
+        updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
+    return updates
+
+
+def _new_object(leader: LeaderView, state: State, declaration: Declaration, shard: Shard) -> list[Update]:
+    collection, target = declaration.name, leader.plan.target
+    schema_id = state.next_schema_id(collection)
+    release = None if target.ahead else target.version
+    updates: list[Update] = [
+        Put(replace(shard, state=ShardState.LIVE)),
+        Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, release, ())),
+        Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
+    ]
+    return [*updates, Put(went_ahead(state, None, declaration, schema_id, leader.epoch))] if target.ahead else updates
+
+
+def _created(leader: LeaderView, state: State, step: Create) -> list[Update]:
+    return _new_object(leader, state, step.new, new_shard(state, step.collection, leader.deployment))
+
+
+def _replaced(leader: LeaderView, state: State, step: Replace | RewriteStep, sealed: Mapping[ShardId, int]) -> list[Update]:
+    row = state.replacements[replacement_key(step.collection, leader.deployment)]
+    updates = _new_object(leader, state, step.new, state.shards[row.shard])
+    updates.append(Put(_retired(leader, state, step.old.name, row.shard, sealed)))
+    return updates if step.old.name == step.collection else [Drop(Object, step.old.name), *updates]
+
+
+def _removed(leader: LeaderView, state: State, collection: CollectionName, sealed: Mapping[ShardId, int]) -> list[Update]:
+    """Return the updates that remove a collection.
+
+    Outside of a release the next one has to remove it, too, unless no release ever had it.
+    """
+    updates: list[Update] = [Drop(Object, collection), Put(_retired(leader, state, collection, None, sealed))]
+    if not leader.plan.target.ahead or not state.released(state.objects[collection]):
+        return updates
+    schema_id = state.next_schema_id(collection)
+    return [*updates, Put(went_ahead(state, collection, no_table(collection), schema_id, leader.epoch))]
+
+
+def _retired(
+    leader: LeaderView, state: State, collection: CollectionName, successor: ShardId | None, sealed: Mapping[ShardId, int]
+) -> Shard:
+    old = state.shards[state.objects[collection].shard]
+    version = sealed.get(old.shard)
+    return replace(old, state=ShardState.RETIRED, retired_by=leader.generation, successor=successor, sealed_version=version)
+
+
+def _restatements(leader: LeaderView) -> tuple[Declaration, ...]:
+    return leader.plan.of_kind(s.Commit)[0].restated
+
+
+def _restated(leader: LeaderView, state: State) -> list[Update]:
+    """Give what is restated a schema id of its own, so that readers of the release before get its columns in its order."""
+    updates: list[Update] = []
+    for declaration in _restatements(leader):
+        entry, known = state.entry(declaration.name), state.objects[declaration.name]
+        schema_id = state.next_schema_id(declaration.name)
+        release = leader.plan.target.version
+        updates.append(Put(replace(entry, schema_id=schema_id, declared=declaration, release=release)))
+        updates.append(Put(replace(known, schema_id=schema_id)))
+    return updates
+
+
+def _holds(leader: LeaderView, state: State, tables: Sequence[HeldTable]) -> list[Update]:
+    """Return the updates of the holds, which are the way back.
+
+    A new environment has none; a deployment that only settles leaves those there are. A rollback that was begun and not ended is taken
+    back: the tables are as its release had them.
+    """
+    source = leader.plan.target.source
+    begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
+    back: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
+    if source is None or not leader.plan.target.is_deployed:
+        return back
+    until = pendulum.now("UTC").add(seconds=leader.deployment.hold_seconds)
+    until = max([until, *(hold.until for hold in open_holds(state))])  # holds end oldest first
+    restated = tuple((item.name, state.objects[item.name].schema_id) for item in _restatements(leader))
+    return [*back, Put(Hold(leader.generation, source, leader.plan.target.version, until, HoldState.OPEN, tuple(tables), restated))]
