@@ -1,6 +1,6 @@
 """What others do where schemamig walks states: kept as tests, so that it is seen when that is no longer needed.
 
-Each is a way to make a change that is tempting and wrong: research found it so, and these tests show that it still is.
+Each is a tempting way to make a change, and it starves, lets wrong rows in or locks others out. These tests show that it still does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The runner alone is killed, and its Spark driver lives on and commits (research: cluster, "Killing"). What it writes must not double a
-row, nor disturb the generation that comes next."""
+"""The runner alone is killed, and its Spark driver lives on and commits. What it writes must not double a row, nor disturb
+the generation that comes next."""
 
 from __future__ import annotations
 

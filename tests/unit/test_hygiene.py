@@ -33,7 +33,11 @@ FORBIDDEN = {
 
 
 #: Documents of which only those who began this have copies.
-CITATIONS = re.compile(r"DESIGN section|DESIGN promise|\bseeds? 00\d|research/|research fact|\(issue \d")
+CITATIONS = re.compile(r"DESIGN (section|promise)|\b[Ss]eeds? 00\d|\([Rr]esearch|\b[Rr]esearch(/|:| (fact|found))|\(issue \d")
+#: A dotted name in a docstring or a comment, in two pairs of backticks.
+DOTTED = re.compile(r"``([a-z_]+(?:\.[a-z_]+)+)(?:\(\))?``")
+#: Folders that had another name.
+GONE = {"deltalog", "elements", "handles", "shards"}
 
 
 def tracked() -> list[Path]:
@@ -125,8 +129,22 @@ def test_shell_scripts_are_executable() -> None:
 
 def test_nothing_is_cited_that_a_reader_of_the_repository_cannot_open() -> None:
     own = Path(__file__).name
-    cited = {path.name: text for path in tracked() if path.name != own and (text := " ".join(CITATIONS.findall(text_of(path))))}
+    cited = {path.name: found for path in tracked() if path.name != own and (found := CITATIONS.search(text_of(path)))}
     assert cited == {}
+
+
+def test_a_module_that_a_docstring_names_is_there() -> None:
+    """Judged are names that begin with a folder of the package, or with one that it had."""
+    files = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
+    modules = {".".join(path.with_suffix("").parts[start:]) for path in files for start in range(len(path.parts))}
+    modules |= {".".join(path.parts[start:-1]) for path in files for start in range(len(path.parts) - 1)}
+    folders = {folder for path in files if path.parts[0] == PRODUCT[0] for folder in path.parts[:-1]} | GONE
+    assert [
+        f"{path}: {name}"
+        for path in files
+        for name in DOTTED.findall(text_of(ROOT / path))
+        if name.split(".")[0] in folders and name not in modules and name.rpartition(".")[0] not in modules
+    ] == []
 
 
 def test_a_test_of_two_words_names_what_its_file_is_about() -> None:

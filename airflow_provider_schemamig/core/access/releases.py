@@ -216,7 +216,7 @@ class _Stored:
 
 @functools.lru_cache(maxsize=4)
 def _stored(env: EnvironmentRoot, digest: str) -> _Stored:
-    """Read a stored plan. A plan never changes: it is found by its content (``ledger.blobs``)."""
+    """Read a stored plan. A plan never changes: it is found by its content (``ledger.plan_store``)."""
     target = read_plan(env, digest)["target"]
     inputs = ((name, tuple((item["collection"], item["projection"]) for item in found)) for name, found in target.get("fill_inputs", ()))
     return _Stored(

@@ -137,7 +137,7 @@ def fill_batch(
     tag: Tag,
     jobs: JobRunner,
 ) -> tuple[Rewritten, Appended]:
-    """Fill one batch of what is due at ``head``; the receipt is for ``storage.confirm``. ``tag.action`` is ``fill.action``.
+    """Fill one batch of what is due at ``head``; the receipt is for ``storage.store.confirm``. ``tag.action`` is ``fill.action``.
 
     Raises what ``check_fillable`` and ``rewrite_files`` raise: MetadataMoved and FilesMoved mean that what is due must be looked for again.
     """

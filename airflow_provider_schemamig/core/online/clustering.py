@@ -87,6 +87,6 @@ def cluster_batch(
     tag: Tag,
     jobs: JobRunner,
 ) -> tuple[Rewritten, Appended]:
-    """Lay out ``files`` anew; the receipt is for ``storage.confirm``. Raises as ``rewrite_files``: MetadataMoved and FilesMoved mean to
+    """Cluster ``files``; the receipt is for ``storage.store.confirm``. Raises as ``rewrite_files``: MetadataMoved and FilesMoved mean to
     look again."""
     return rewrite_files(env, store, collection, head, files, Rewriting("cluster", clusters=True), fence, tag, jobs)

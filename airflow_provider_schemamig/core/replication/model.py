@@ -47,7 +47,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """Seed 004's numbers."""
+    """How far a stream may lag in schemas, and how long it waits for what."""
 
     #: How many hashes before the current one are accepted.
     depth: int = 1

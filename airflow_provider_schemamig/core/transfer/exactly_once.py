@@ -89,7 +89,7 @@ def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
     """Commit a link that brings no rows, because from ``lo`` to ``hi`` nothing changed after all; return the target's version of it.
 
     What was undone again by ``hi`` may be on its way from a slower process that has seen less, or from a driver whose process died: it has
-    to find the transaction id of ``lo`` taken. Raises TwinWasFirst if that is so already; as ``deltalog.commit`` does.
+    to find the transaction id of ``lo`` taken. Raises TwinWasFirst if that is so already; as ``delta.commit.commit`` does.
     """
     require_safe_log_store(store)
     head = read_head(store)

@@ -111,7 +111,7 @@ def rewrite_files(
     jobs: JobRunner,
 ) -> tuple[Rewritten, Appended]:
     """Rewrite ``files``, which are active at ``head``, of a table that ``why_not`` says nothing against; the receipt is for
-    ``storage.confirm``.
+    ``storage.store.confirm``.
 
     Raises MetadataMoved, FilesMoved (both: plan again), Fenced, FilesDiffer, UnsafeLogStore, and what the job raises: QueryRefused,
     BadValue, ConstraintViolated are about ``values``.

@@ -1,4 +1,4 @@
-"""Seed 004's scenarios on three environments, and the tests that the original lacked (research, the list at its end)."""
+"""Streams between three environments: releases in any order, restarts, gaps, and workers that stall."""
 
 from __future__ import annotations
 

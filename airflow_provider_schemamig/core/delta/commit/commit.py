@@ -51,7 +51,7 @@ class FilesArrived(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The head as it is after a commit of ours, and the proof of the write for ``storage.confirm``."""
+    """The head as it is after a commit of ours, and the proof of the write for ``storage.store.confirm``."""
 
     head: Head
     receipt: WriteReceipt

@@ -1,6 +1,6 @@
 """Column changes made to a table's metadata, at any depth; each function is one kind of change.
 
-They do to Delta's JSON what ``schema.apply_columns`` does to a declaration (tests hold the two together), and refuse what Delta refuses.
+They do to Delta's JSON what ``schema.apply.columns`` does to a declaration (tests hold the two together), and refuse what Delta refuses.
 """
 
 from __future__ import annotations

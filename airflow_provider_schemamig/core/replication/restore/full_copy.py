@@ -3,7 +3,7 @@
 Spark copies the origin's rows into files that the table does not know yet. Our own commit takes what is there away and puts them in its
 place, with the checkpoint; so it is right on top of whatever the table has become meanwhile, or is not made. It also closes the
 transaction identifiers of all streams from that origin: who holds a batch of it, of this table of the origin or of one before, cannot
-bring that on top (``deltalog.terms``). Killed anywhere it has happened or not, and what a driver goes on writing nobody sees.
+bring that on top (``delta.commit.txn_terms``). Killed anywhere it has happened or not, and what a driver goes on writing nobody sees.
 """
 
 from __future__ import annotations

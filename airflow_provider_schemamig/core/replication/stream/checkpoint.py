@@ -7,7 +7,7 @@ ends is *agreed* on before, by an object that whoever comes first puts there. Wh
 goes on much later therefore has either the one agreed end, which Delta then knows, or a checkpoint that says no.
 
 Where that would not be enough, because the rows it holds came by another way (a restore, a rollback that opens the table again), its
-identifier is closed, and the checkpoint goes on in the next term (``deltalog.terms``).
+identifier is closed, and the checkpoint goes on in the next term (``delta.commit.txn_terms``).
 """
 
 from __future__ import annotations

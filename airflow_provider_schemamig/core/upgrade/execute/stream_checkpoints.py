@@ -2,7 +2,7 @@
 
 They are the checkpoints of the streams that bring rows from other environments, and the numbers of writers that repeat what they could not
 see land (``Txn``, Structured Streaming). A process of a stream may stand still while the rows move to another table, and be about to bring
-its batch to the one that it knew when that is open again: it is turned away then (``deltalog.terms``).
+its batch to the one that it knew when that is open again: it is turned away then (``delta.commit.txn_terms``).
 """
 
 from __future__ import annotations

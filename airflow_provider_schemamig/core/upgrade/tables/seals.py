@@ -99,7 +99,7 @@ def _counts(leader: LeaderView, intent: SealIntent) -> bool:
 
 
 def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
-    """Seal what was announced, each for the shard that it ``names``. Raises CommitLost, and as ``deltalog.seal`` does."""
+    """Seal what was announced, each for the shard that it ``names``. Raises CommitLost, and as ``delta.commit.seal`` does."""
     made: list[Committed] = []
     with contextlib.closing(
         leader.env.each(lambda intent: (time.monotonic(), _seal(leader, intent, names(intent.collection))), seals)

@@ -1,4 +1,4 @@
-"""Is every live table consistent with its schema? Seed 002's six conditions, looked at from outside (``schemamig verify``).
+"""Check from outside whether every live table is consistent with its schema, in six conditions (``schemamig verify``).
 
 A checker of its own: it has nothing of what makes online changes (``online``, ``online.backfill``, the operations) but the way a question
 is put to Spark, and what those wrote down as validated or filled is what it is there to doubt. It reads the ledger's rows and the tables'

@@ -107,7 +107,7 @@ def test_what_nobody_depends_on_is_no_drift(tmp_path: Path, change: str) -> None
 
 
 def test_a_missing_shard_is_a_note_where_nothing_is_to_be_done_to_it(tmp_path: Path) -> None:
-    """Seed 000: a missing shard in read-only mode is skipped, never a crash loop."""
+    """In read-only mode it is skipped: a refusal would make the task fail on every try."""
     lake = make_lake(tmp_path)
     lake.upgrade(lake.first)
     shutil.rmtree(lake.path("untouched"))

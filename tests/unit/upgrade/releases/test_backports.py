@@ -1,4 +1,4 @@
-"""Seed 000's point: whatever was tried before and given up, at this version or another, does not poison the next upgrade."""
+"""An upgrade that was tried and cancelled, at this version or another, does not stop the next one."""
 
 from __future__ import annotations
 
