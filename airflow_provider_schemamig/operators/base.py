@@ -266,6 +266,14 @@ def run_in_name_of(context: Context) -> str | None:
     return getattr(run, "triggering_user_name", None) or f"airflow:{run.dag_id}/{run.run_id}"
 
 
+def bundle_of(context: Context) -> str | None:
+    """Return the bundle of DAG files that the run goes by, ``name@version`` where it has versions; None where the task does not know."""
+    bundle = getattr(context.get("ti"), "bundle_instance", None)
+    if bundle is None:
+        return None
+    return f"{bundle.name}@{bundle.version}" if bundle.version else str(bundle.name)
+
+
 def _typed_release(operator: BaseOperator, context: Context) -> str:
     """Return the release folder that the task, or its run, was given."""
     given = getattr(operator, "release", "") or (context.get("params") or {}).get("release", "")

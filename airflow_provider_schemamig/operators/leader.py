@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig import lineage, run_notes
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
-from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number
+from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number, bundle_of
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ class PromoteLeaderOperator(LeaderOperator):
         asked = context["ti"].xcom_pull(task_ids=self.approval_task_id) if self.approval_task_id else None
         generation = as_generation(self.generation)
         with self.deferred_while_paused():
-            outcome = commands.promote(self.hook.environment, generation, approved_by=answered_by(asked), listen=self.listener())
+            outcome = commands.promote(
+                self.hook.environment, generation, approved_by=answered_by(asked), bundle=bundle_of(context), listen=self.listener()
+            )
         found = self.answer(outcome)
         approver = answered_by(asked) or ""
         subject = f"Generation {self.generation} of {self.environment} is promoted: from {found['from'] or 'nothing'} to {found['to']}"

@@ -144,7 +144,7 @@ def _preparing(item: Document) -> Text:
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:
-    table = table_of("generation>", "from", "to", "state", "claimed", "plan", "approved by")
+    table = table_of("generation>", "from", "to", "state", "claimed", "plan", "approved by", "code")
     for item in sorted(deployments, key=lambda item: -int(item["generation"]))[:DEPLOYMENTS_SHOWN]:
         table.add_row(
             str(item["generation"]),
@@ -154,8 +154,14 @@ def _deployments(deployments: Sequence[Document]) -> Table:
             when(item["created_at"]),
             item["plan_digest"][:12],
             item["approved_by"] or "",
+            _code(item),
         )
     return table
+
+
+def _code(item: Document) -> str:
+    """Return what promoted it: schemamig's version, and the bundle of DAG files with its."""
+    return ", ".join(part for part in (item.get("promoted_with"), item.get("promoted_from")) if part)
 
 
 def _nodes(nodes: Sequence[Document]) -> RenderableType:

@@ -122,6 +122,8 @@ class Deployment:
     #: In whose name it was promoted (who approved it, where somebody did), and by which version of schemamig.
     promoted_by: str | None = None
     promoted_with: str | None = None
+    #: The bundle of DAG files, with its version where it has one, whose run did it; None outside of Airflow.
+    promoted_from: str | None = None
 
     @property
     def key(self) -> str:

@@ -103,6 +103,7 @@ def deployment_json(state: State, generation: Generation) -> dict[str, Any]:
         "approved_by": approval.approved_by if approval is not None and approval.plan_digest == item.plan_digest else None,
         "promoted_by": item.promoted_by,
         "promoted_with": item.promoted_with,
+        "promoted_from": item.promoted_from,
         "claimed_by": item.claim_id,
     }
 

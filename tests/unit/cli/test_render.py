@@ -173,6 +173,8 @@ def status(collections: dict[str, Any]) -> dict[str, Any]:
         "plan_digest": "0123456789abcdef" * 4,
         "created_at": "2026-11-21T10:00:00+00:00",
         "approved_by": None,
+        "promoted_with": "0.1.0",
+        "promoted_from": "flights@1a2b3c",
     }
     return {
         "version": "1.0.0",
@@ -200,8 +202,8 @@ def test_render_a_status() -> None:
         "planes      s1           4       1        1  drift; sealed\n"
         "drift  planes  column seats: unexpected\n"
         "\n"
-        "generation  from  to     state      claimed               plan          approved by\n"
-        "         1  new   1.0.0  committed  2026-11-21 10:00 UTC  0123456789ab\n"
+        "generation  from  to     state      claimed               plan          approved by  code\n"
+        "         1  new   1.0.0  committed  2026-11-21 10:00 UTC  0123456789ab               0.1.0, flights@1a2b3c\n"
         "\n"
         "id      release\n"
         "loader  1.0.0\n"

@@ -348,6 +348,7 @@ class Deployment:
     rolled_back_by: tuple[str, ...] = ()
     promoted_by: str | None = None
     promoted_with: str | None = None
+    promoted_from: str | None = None
 
     @property
     def key(self) -> str:

@@ -49,10 +49,11 @@ def is_approved(state: State, generation: Generation) -> bool:
     return approval is not None and approval.plan_digest == deployment.plan_digest
 
 
-def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: str | None = None) -> State:
+def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: str | None = None, bundle: str | None = None) -> State:
     """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked one: ``PlanChanged``.
 
-    ``by``: who promotes it; ``approved_by``: who approved its plan elsewhere, which is recorded with it. Raises Paused.
+    ``by``: who promotes it; ``approved_by``: who approved its plan elsewhere, ``bundle``: of the run that does it; both are recorded.
+    Raises Paused.
     """
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
@@ -71,7 +72,7 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
         if approved_by is not None:
             approval = Approval(generation, deployment.plan_digest, approved_by, leader.since)
         who = by if approval is None else approval.approved_by
-        promoted = replace(deployment, state=DeploymentState.PROMOTED, promoted_by=who, promoted_with=__version__)
+        promoted = replace(deployment, state=DeploymentState.PROMOTED, promoted_by=who, promoted_with=__version__, promoted_from=bundle)
         return [Put(leader), Put(promoted), *([] if approved_by is None or approval is None else [Put(approval)])]
 
     return ledger.transact(decide)

@@ -78,16 +78,27 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str |
     return approval
 
 
-def promote(env: EnvironmentRoot, generation: Generation, *, approved_by: str | None = None, listen: Listener = silent) -> Outcome:
-    """Take the leader row, if the plan is still the one that was checked. ``approved_by``: who approved that plan elsewhere."""
+def promote(
+    env: EnvironmentRoot,
+    generation: Generation,
+    *,
+    approved_by: str | None = None,
+    bundle: str | None = None,
+    listen: Listener = silent,
+) -> Outcome:
+    """Take the leader row, if the plan is still the one that was checked.
+
+    ``approved_by``: who approved that plan elsewhere; ``bundle``: the bundle of DAG files, with its version, whose run does it.
+    """
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
     approver = None if approved_by is None else blank_typed(approved_by)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
-    state = pace.until_done(lambda: promotion.promote(env, generation, env.who or here(), approver))
+    state = pace.until_done(lambda: promotion.promote(env, generation, env.who or here(), approver, bundle))
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
     listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
     claimed = f"plan {deployment.plan_digest[:12]}, claimed by {deployment.claim_id}, schemamig {deployment.promoted_with}"
+    claimed += f", bundle {deployment.promoted_from}" if deployment.promoted_from else ""
     note = _remember(env, "promote", generation, started, who=deployment.promoted_by, detail=f"epoch {epoch}, {claimed}")
     return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state), (note,) if note else ())
 

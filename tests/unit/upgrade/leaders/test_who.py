@@ -50,6 +50,14 @@ def test_the_approver_is_on_record_with_the_run_and_the_version(lake: Lake) -> N
     assert promotion.detail == f"epoch 2, plan {found['plan_digest'][:12]}, claimed by {RUN}, schemamig {__version__}"
 
 
+def test_the_bundle_of_the_run_is_on_record(lake: Lake) -> None:
+    generation = claimed(lake, lake.second, claim_id=RUN)
+    commands.promote(lake.env, generation, bundle="flights@1a2b3c")
+    assert commands.status(lake.env).document["deployments"][-1]["promoted_from"] == "flights@1a2b3c"
+    promotion = next(entry for entry in read_history(lake.env) if entry.what == "promote" and entry.generation == SECOND)
+    assert promotion.detail.endswith(f"schemamig {__version__}, bundle flights@1a2b3c")
+
+
 def test_who_approved_in_the_ledger(lake: Lake) -> None:
     generation = claimed(lake, lake.second, claim_id=RUN)
     commands.approve(lake.env, generation, lake.state.deployments[generation].plan_digest, "bob")
