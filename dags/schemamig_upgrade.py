@@ -24,7 +24,7 @@ with DAG(
     params={
         "environment": environment_param(),
         "release": release_param(),
-        "gate": Param("approval", enum=["approval", "ledger", "none"], title="Gate", description="Who lets the plan through."),
+        "gate": Param("approval", enum=["approval", "auto", "ledger", "none"], title="Gate", description="Who lets the plan through."),
         "hold": Param(24, type="number", minimum=0, title="Hold", description="Hours for which the way back stays open; 0: none."),
         "create": Param(False, type="boolean", title="Create", description="Make the environment if there is none."),
         "end_hold": Param(False, type="boolean", title="End hold", description="End open holds early; the plan lists what goes."),

@@ -14,29 +14,47 @@ from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator
 from airflow_provider_schemamig.operators.reports import plain
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
+#: The gate that is one of the others, by the plan's risk.
+AUTO = "auto"
+
+
 class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
     """Follow the gate that the run asks for; the others are skipped.
 
-    :param gate: (templated) ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``) or ``none``.
-    :param paths: the task to follow for each gate.
+    :param gate: (templated) ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``), ``none``, or ``auto``: ``none``
+        where preflight found no reason to ask anybody, else ``approval``. The log has the reasons.
+    :param paths: the task to follow for each gate but ``auto``.
+    :param plan_task_id: the preflight that found the reasons.
     """
 
     template_fields: Sequence[str] = ("gate",)
 
-    def __init__(self, *, gate: str, paths: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *, gate: str, paths: Mapping[str, str], plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.gate = gate
         self.paths = paths
+        self.plan_task_id = plan_task_id
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
-        if self.gate not in self.paths:
-            raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}")
-        return self.paths[self.gate]
+        gate = self._by_risk(context) if self.gate == AUTO else self.gate
+        if gate not in self.paths:
+            raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}, {AUTO}")
+        return self.paths[gate]
+
+    def _by_risk(self, context: Context) -> str:
+        """Return the gate for what preflight found; where nothing is known somebody is asked."""
+        risks = context["ti"].xcom_pull(task_ids=self.plan_task_id, key="risks") if self.plan_task_id else None
+        if risks == []:
+            self.log.info("Nobody is asked: the plan is instant, breaks nobody and can be taken back.")
+            return "none"
+        self.log.info("Somebody is asked:\n%s", "\n".join(f"- {visible(risk)}" for risk in risks or ("the plan's risk is not known",)))
+        return "approval"
 
 
 class PlanApprovalOperator(ApprovalOperator):

@@ -30,13 +30,18 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
 
 
+#: Of the reasons to ask somebody: the report has all.
+MOST_RISKS = 20
+
+
 class ReadOnlyMigrationOperator(EnvironmentOperator):
     """Preflight: plan the upgrade, check it on the data, claim a generation and make its replacement shards.
 
     The result is pushed key by key, so that later tasks take ``preflight.output["generation"]``: ``generation``, ``plan_digest``,
-    ``report_uri``, ``plan`` (markdown), ``fills`` (the collections that have to be filled or copied; a copy also if it is complete, for
-    it is followed). A retry finds the claim of its first try, because the claim is named after the run and the task. Skipped if the
-    environment is at the release already; deferred while a run that claimed before has its upgrade of the environment open.
+    ``report_uri``, ``plan`` (markdown), ``risks`` (why somebody has to be asked, for the gate ``auto``), ``fills`` (the collections that
+    have to be filled or copied; a copy also if it is complete, for it is followed). A retry finds the claim of its first try, because the
+    claim is named after the run and the task. Skipped if the environment is at the release already; deferred while a run that claimed
+    before has its upgrade of the environment open.
 
     :param release: (templated) the release folder; a relative path is looked for in the folder of the DAG file.
     :param hold: (templated) hours, or a timedelta, for which the way back stays open after the commit.
@@ -45,6 +50,8 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
     :param ignore_nodes: (templated) whether that is done also if live nodes still need what they keep.
     :param seal_seconds: (templated) for how long the cut-over may lock writers out; rewrites that this Spark cannot follow in that time are
         refused here.
+    :param added_columns_pass: for the gate ``auto``: whether nobody has to be asked about added columns, because nobody writes by position,
+        nor with delta-rs without ``schema_mode``.
     """
 
     template_fields: Sequence[str] = (
@@ -66,6 +73,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         ignore_nodes: bool | str = False,
         create: bool | str = False,
         seal_seconds: int | str = DEFAULT_SEAL_SECONDS,
+        added_columns_pass: bool = False,
         multiple_outputs: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -76,6 +84,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.ignore_nodes = ignore_nodes
         self.create = create
         self.seal_seconds = seal_seconds
+        self.added_columns_pass = added_columns_pass
         self._report: PlanReport | None = None
         self._refusals: tuple[SchemamigError, ...] = ()
 
@@ -112,8 +121,15 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             "plan_digest": found.plan_digest,
             "report_uri": found.report_uri,
             "plan": text,
+            "risks": list(self._risks(found.report, hold))[:MOST_RISKS],
             "fills": list(dict.fromkeys([*map(str, found.fills), *copies])),
         }
+
+    def _risks(self, report: PlanReport, hold: timedelta) -> tuple[str, ...]:
+        from airflow_provider_schemamig.core.upgrade.plan.risk import reasons_to_ask
+
+        is_new = report.plan.target.source is None
+        return reasons_to_ask(report.explained, has_way_back=is_new or bool(hold), added_columns_pass=self.added_columns_pass)
 
     def tell_refused(self, error: SchemamigError, text: str) -> None:
         self._refusals = tuple(error.refusals) if isinstance(error, Refused) else (error,)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseNotifier, TaskGroup, TriggerRule, XComArg
+from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
@@ -41,21 +42,26 @@ def upgrade_task_group(
     create: bool | str = False,
     seal_seconds: int | str = DEFAULT_SEAL_SECONDS,
     approval_timeout: timedelta = timedelta(days=1),
+    assigned_users: Sequence[str] = (),
+    added_columns_pass: bool = False,
     notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
 ) -> TaskGroup:
     """Make the tasks that upgrade ``environment`` to ``release``, from the fingerprint gate to the contract.
 
-    All arguments but ``group_id``, ``approval_timeout`` and ``notifiers`` may be templates.
+    All arguments but ``group_id``, ``approval_timeout``, ``assigned_users``, ``added_columns_pass`` and ``notifiers`` may be templates.
 
     :param environment: connection id of type ``schemamig``, or URI or absolute path of the environment.
     :param release: the release folder; a relative path is looked for in the folder of the DAG file.
-    :param gate: ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``) or ``none``.
+    :param gate: ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``), ``none``, or ``auto``: nobody is asked
+        about a plan that is instant, breaks nobody and can be taken back, else it is ``approval``.
     :param hold: hours, or a timedelta, for which the way back stays open. 0: the last task takes it away at once.
     :param end_hold: whether open holds are ended before their time; the plan lists what is deleted.
     :param ignore_nodes: whether a hold is ended also if live nodes still need what it keeps.
     :param create: whether an environment is made where none is; otherwise preflight fails.
     :param seal_seconds: for how long the cut-over may lock writers out.
     :param approval_timeout: how long the gate waits before it fails.
+    :param assigned_users: ids of the users who may answer the approval, as Airflow's auth manager has them; none: all who may run the DAG.
+    :param added_columns_pass: for ``auto``: nobody has to be asked about added columns either (``ReadOnlyMigrationOperator``).
     :param notifiers: who is told what happens: ``SchemamigNotifier``, one or several.
     """
     senders = [notifiers] if isinstance(notifiers, BaseNotifier) else list(notifiers)
@@ -63,7 +69,8 @@ def upgrade_task_group(
         about: dict[str, Any] = {"environment": environment, "release": release, "end_hold": end_hold, "ignore_nodes": ignore_nodes}
         about["notifiers"] = senders
         fingerprint = FingerprintSensor(task_id="fingerprint", **about)
-        preflight = ReadOnlyMigrationOperator(task_id="preflight", hold=hold, create=create, seal_seconds=seal_seconds, **about)
+        checks: dict[str, Any] = {"create": create, "seal_seconds": seal_seconds, "added_columns_pass": added_columns_pass}
+        preflight = ReadOnlyMigrationOperator(task_id="preflight", hold=hold, **checks, **about)
         # By template, not by XComArg: that would make preflight, which succeeds, a direct upstream of every task, and a rejected
         # approval would no longer skip those that need one success.
         generation = f"{{{{ ti.xcom_pull(task_ids='{preflight.task_id}', key='generation') }}}}"
@@ -71,7 +78,7 @@ def upgrade_task_group(
         fills: Any = XComArg(preflight, key="fills")  # a list, once the task runs
         fill_chunks = FillChunksOperator(task_id="fill_chunks", collections=fills, **claimed)
         fill = FillOperator.partial(task_id="fill", map_index_template=_COLLECTIONS, **claimed).expand(collections=fill_chunks.output)
-        choice, approval, ledger_approval = _gates(preflight.task_id, gate, claimed, approval_timeout)
+        choice, approval, ledger_approval = _gates(preflight.task_id, gate, claimed, approval_timeout, assigned_users)
         asked = {"approval_task_id": approval.task_id, "plan_task_id": preflight.task_id}
         promote = PromoteLeaderOperator(task_id="promote", trigger_rule=_AFTER_MAPS, **asked, **claimed)
         # Beside the gate, and nothing waits for it: the cut-over follows the tables itself. Nothing to fill or copy: an empty map.
@@ -87,12 +94,12 @@ def upgrade_task_group(
 
 
 def _gates(
-    preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta
+    preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta, users: Sequence[str]
 ) -> tuple[PromotionGateOperator, PlanApprovalOperator, PromotionSensor]:
     """Make the choice of the gate, and the two gates that wait."""
     prefix = preflight.removesuffix("preflight")
     paths = {"approval": f"{prefix}approval", "ledger": f"{prefix}ledger_approval", "none": f"{prefix}promote"}
-    choice = PromotionGateOperator(task_id="gate", gate=gate, paths=paths, trigger_rule=_AFTER_MAPS)
+    choice = PromotionGateOperator(task_id="gate", gate=gate, paths=paths, plan_task_id=preflight, trigger_rule=_AFTER_MAPS)
     approval = PlanApprovalOperator(
         task_id="approval",
         subject=f"Upgrade {claimed['environment']}?",
@@ -100,6 +107,7 @@ def _gates(
         plan_digest=f"{{{{ ti.xcom_pull(task_ids='{preflight}', key='plan_digest') }}}}",
         plan_task_id=preflight,
         response_timeout=timeout,
+        assigned_users=[HITLUser(id=user, name=user) for user in users] or None,
         environment=claimed["environment"],
         notifiers=claimed["notifiers"],
     )

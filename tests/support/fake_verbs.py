@@ -54,6 +54,8 @@ class FakeVerbs:
     old_files: bool = False
     approvals: Sequence[bool] = (True,)
     drifted: Sequence[str] = ()
+    #: The plan's stages in words, by which the gate ``auto`` goes.
+    explained: Sequence[Any] = ()
     #: Generations and claims that are open.
     claims: Sequence[tuple[int, str]] = ()
     raises: dict[str, list[BaseException]] = field(default_factory=dict)
@@ -66,7 +68,12 @@ class FakeVerbs:
     def preflight(self, env: object, release: object, **options: Any) -> Any:
         self._called("preflight", env=env, release=release, **options)
         copies = [{"kind": "copy", "collection": name, "changes": []} for name in self.rewritten]
-        report = SimpleNamespace(to_json=lambda **_: {**PLAN, "stages": [*copies, *PLAN["stages"]]})
+        report = SimpleNamespace(
+            to_json=lambda **_: {**PLAN, "stages": [*copies, *PLAN["stages"]]},
+            explained=self.explained,
+            plan=SimpleNamespace(target=SimpleNamespace(source="1.0.0")),
+            asked=(),
+        )
         return SimpleNamespace(generation=7, plan_digest="d" * 64, report_uri="file:///r.json", report=report, fills=tuple(self.fills))
 
     def to_change(self, env: object, generation: int) -> Sequence[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.triggers.ledger import PauseTrigger
@@ -95,6 +96,22 @@ def test_what_is_rewritten_is_copied_and_followed_until_it_is_promoted(run_dag: 
     assert found["tail"][1] == 1, "a conflict in a round is no failed try"
     assert {tuple(call["collections"]) for call in verbs.calls["tail"]} == {("planes",)}
     assert all(call["once"] for call in verbs.calls["tail"])
+
+
+RISK = Explanation("cutover", "flights", "rename n to m", breaks=("readers and writers that use the old name fail",))
+
+
+@pytest.mark.parametrize(("explained", "asked"), [((), False), ((RISK,), True)], ids=["without risk", "with risk"])
+def test_the_gate_auto_asks_where_there_is_a_risk(
+    run_dag: RunDag, verbs: FakeVerbs, explained: tuple[Explanation, ...], asked: bool
+) -> None:
+    verbs.explained = explained
+    person = Answer("Approve")
+    if asked:
+        person.start()
+    found = upgrade(run_dag, gate="auto")
+    assert states(found, "approval", "promote", "") == ["success" if asked else "skipped", "success", "success"]
+    assert [call["approved_by"] for call in verbs.calls["promote"]] == ["ann" if asked else None]
 
 
 def test_a_rejected_approval_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) -> None:

@@ -132,10 +132,10 @@ def explain(
     return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
 
 
-_ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
+ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
 #: The last round of one tail and its digest on a warm session, measured (`make bench`: block). It does not grow with the table.
 _CATCH_UP_SECONDS = (1.0, 4.0)
-_ADDED = (
+ADDED = (
     "positional INSERT and MERGE ... * without autoMerge, and delta-rs appends without schema_mode='merge', "
     "fail while they do not know the new column"
 )
@@ -174,7 +174,7 @@ class _Explainer:
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = ", ".join(stage.collections)
         summary = f"fence and finish or undo what an earlier leader left open on {names}"
-        return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(_ABORTS,))
+        return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(ABORTS,))
 
     def visit_end_hold(self, stage: s.EndHold) -> Explanation:
         """Explain the end of a hold, which lists each column and table that goes."""
@@ -236,7 +236,7 @@ class _Explainer:
         if not stage.swaps:
             return found
         lines = (*(f"{path}: the column of its new type takes its place" for path in stage.swaps), *found.lines)
-        breaks = tuple(dict.fromkeys((_ABORTS, _SEALED.format(seal_seconds=self._seal_seconds), *found.breaks)))
+        breaks = tuple(dict.fromkeys((ABORTS, _SEALED.format(seal_seconds=self._seal_seconds), *found.breaks)))
         return replace(found, summary="; ".join(lines), cost=c.Cost.INSTANT, lines=lines, breaks=breaks)
 
     def visit_contract(self, stage: s.Contract) -> Explanation:
@@ -286,11 +286,11 @@ class _Explainer:
         changes, has = stage.changes, self._features_of(stage.source)
         lines = tuple(describe(change) for change in changes)
         cost = max((change.cost for change in changes), key=lambda cost: cost.rank, default=c.Cost.NONE)
-        breaks = [_ABORTS] if _aborts(changes) else []
+        breaks = [ABORTS] if _aborts(changes) else []
         if CLUSTERING not in has and any(map(_clusters, changes)):
             breaks.append(_CLUSTERED)
         if any(isinstance(change, c.AddColumn) for change in changes):
-            breaks.append(_ADDED)
+            breaks.append(ADDED)
         retyped = [change for change in changes if isinstance(change, c.ChangeType) and not change.widening]
         breaks += [f"{change.path}: {_RETYPED}" for change in retyped]
         if any(isinstance(change, c.RenameColumn) for change in changes):
