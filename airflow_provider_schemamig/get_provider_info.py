@@ -47,7 +47,10 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": _modules("hooks.schemamig", "hooks.spark"),
         "triggers": _modules("triggers.ledger", "triggers.replicas"),
         "notifications": ["airflow_provider_schemamig.notifications.schemamig.SchemamigNotifier"],
-        "extra-links": ["airflow_provider_schemamig.links.plan.PlanLink"],
+        "extra-links": [
+            "airflow_provider_schemamig.links.plan.PlanLink",
+            "airflow_provider_schemamig.links.deployment.DeploymentLink",
+        ],
         "connection-types": [_connection_type()],
         "asset-uris": [
             {

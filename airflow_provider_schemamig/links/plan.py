@@ -26,8 +26,13 @@ class PlanLink(BaseOperatorLink):
 
 def page_of(ti: Any, task_id: str) -> str:
     """Return the address of a task's page, in the run of ``ti``; without ``[api] base_url`` its path alone."""
+    return f"{run_page(ti)}/tasks/{quote(task_id)}"
+
+
+def run_page(ti: Any) -> str:
+    """Return the address of the page of a task's run; without ``[api] base_url`` its path alone."""
     root = (conf.get("api", "base_url", fallback="") or "").rstrip("/")
-    return f"{root}/dags/{quote(ti.dag_id)}/runs/{quote(ti.run_id)}/tasks/{quote(task_id)}"
+    return f"{root}/dags/{quote(ti.dag_id)}/runs/{quote(ti.run_id)}"
 
 
 def offer_plan(operator: BaseOperator, context: Context) -> None:

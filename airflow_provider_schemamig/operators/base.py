@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseNotifier, BaseOperator
+from airflow.sdk import BaseNotifier, BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig import concurrent_runs, config
@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
 from airflow_provider_schemamig.lineage import spark_parent
+from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, STREAM_STOPPED, Notice, tell
 from airflow_provider_schemamig.operators.refused import telling
@@ -62,6 +63,7 @@ class SchemamigOperator(BaseOperator):
     """
 
     ui_color = "#d7ecec"
+    operator_extra_links: Collection[BaseOperatorLink] = (DeploymentLink(),)
     #: In whose name it works: the user who triggered the run, else the run.
     who: str | None = None
     _context: Context | None = None

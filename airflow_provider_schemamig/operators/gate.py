@@ -10,6 +10,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
 
 from airflow_provider_schemamig import run_notes
+from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator
@@ -68,7 +69,7 @@ class PlanApprovalOperator(ApprovalOperator):
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "plan_digest", "environment")
-    operator_extra_links = (PlanLink(),)
+    operator_extra_links = (PlanLink(), DeploymentLink())
 
     def __init__(self, *, plan_digest: str = "", environment: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)

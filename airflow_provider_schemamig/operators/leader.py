@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import lineage, run_notes
+from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number, bundle_of
@@ -46,7 +47,7 @@ class PromoteLeaderOperator(LeaderOperator):
     :param plan_task_id: the task that planned; its page is the button *Plan*.
     """
 
-    operator_extra_links = (PlanLink(),)
+    operator_extra_links = (PlanLink(), DeploymentLink())
 
     def __init__(self, *, approval_task_id: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -117,7 +118,7 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
     """
 
     template_fields: Sequence[str] = (*LeaderOperator.template_fields, "seal_seconds")
-    operator_extra_links = (PlanLink(),)
+    operator_extra_links = (PlanLink(), DeploymentLink())
 
     def __init__(self, *, plan_task_id: str = "", seal_seconds: int | str = DEFAULT_SEAL_SECONDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)

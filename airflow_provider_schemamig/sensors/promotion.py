@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS
 from airflow_provider_schemamig.operators.base import as_generation
@@ -27,7 +28,7 @@ class PromotionSensor(EnvironmentSensor):
 
     template_fields: Sequence[str] = (*EnvironmentSensor.template_fields, "generation")
 
-    operator_extra_links = (PlanLink(),)
+    operator_extra_links = (PlanLink(), DeploymentLink())
 
     def __init__(self, *, generation: int | str, plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
