@@ -110,7 +110,9 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
     live = {live_collection(leader.state, table.shard) for table in hold.tables if table.dropped}
     if leader.state.holds[hold.generation].state is not HoldState.CONTRACTING:
-        raise_refusals(tuple(_drifted(leader, hold)))  # else it would be neither open nor over until somebody mends the table
+        # Else it would be neither open nor over until somebody mends the table.
+        raise_refusals(tuple(_drifted(leader, hold)))
+        _check_droppable(leader, hold)
 
     def begin(state: State) -> list[Update]:
         updates = _mark(state, hold, HoldState.CONTRACTING)
@@ -148,6 +150,14 @@ def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
         head = look_or_none(table_store(leader.env, leader.state, table.shard))
         if head is not None and not head.is_another and (found := drift_of(leader.state, name, head)):
             yield DriftFound(collection=name, differences=found)
+
+
+def _check_droppable(leader: LeaderWriter, hold: Hold) -> None:
+    """Raise NotApplicable if a table would not let go of what the end of the hold drops."""
+    for table in hold.tables:
+        name = live_collection(leader.state, table.shard)
+        if name is not None and table.dropped:
+            without(leader.state.entry(name), table)
 
 
 def _left_alone(leader: LeaderWriter, shard: Shard) -> None:

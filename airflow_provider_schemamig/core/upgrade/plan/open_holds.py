@@ -75,9 +75,16 @@ def names_in_files(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
 
 
 def dropped_paths(entry: SchemaEntry, held: HeldTable) -> tuple[ColumnPath, ...]:
-    """Return what the end of a hold takes from a table, as the schema calls it; what is gone already is left out."""
+    """Return what the end of a hold takes from a table, as the schema calls it, in the order in which it can be dropped; what is gone
+    already is left out."""
     known = names_in_files(entry)
-    return tuple(sorted(known[names] for names in held.dropped if names in known))
+    return droppable(entry.physical, (known[names] for names in held.dropped if names in known))
+
+
+def droppable(physical: Declaration, paths: Iterable[ColumnPath]) -> tuple[ColumnPath, ...]:
+    """Return the paths in the order in which a table lets them go: a generated column before what it reads."""
+    generated = {field.name for field in physical.fields if field.generated is not None}
+    return tuple(sorted(paths, key=lambda path: (path not in generated, path)))
 
 
 def without(entry: SchemaEntry, held: HeldTable) -> Declaration:

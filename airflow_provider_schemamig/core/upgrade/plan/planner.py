@@ -44,6 +44,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     KEEP_HOLDS,
     HoldOptions,
+    droppable,
     kept_fields,
     open_holds,
     physical_after,
@@ -52,9 +53,9 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
     Checks,
-    Evolution,
     EvolutionMemo,
     OnlineChanges,
+    TableEvolution,
     stages,
 )
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
@@ -74,7 +75,7 @@ class Plan:
     def _evolutions(self) -> EvolutionMemo:
         return EvolutionMemo(self.ends)
 
-    def evolution(self, step: Evolve, state: State) -> Evolution:
+    def evolution(self, step: Evolve, state: State) -> TableEvolution:
         """Return what of an evolution ``state`` leaves to be run. Raises as ``stage_list.evolved``."""
         return self._evolutions.evolution(step, state)
 
@@ -331,7 +332,7 @@ class _Planner(Checks):
         except (NotOnline, CannotCluster) as refusal:  # its elements are shown all the same
             self.refuse_element(step, refusal)
 
-    def check_evolution(self, evolution: Evolution) -> None:
+    def check_evolution(self, evolution: TableEvolution) -> None:
         """Refuse what the commits of the evolution would refuse on the table as it is."""
         step, found = evolution.step, evolution.phases
         if evolution.online is not None:
@@ -364,10 +365,11 @@ class _Planner(Checks):
 
     def _held_drops(self, collection: CollectionName) -> tuple[DropColumn, ...]:
         """Return what the end of the holds drops from a collection."""
-        return tuple(map(DropColumn, sorted(kept_fields(self._state, collection, self._ending))))
+        physical, kept = self._state.entry(collection).physical, kept_fields(self._state, collection, self._ending)
+        return tuple(map(DropColumn, droppable(physical, kept)))
 
     @staticmethod
-    def _try_on_the_head(head: Head, held: Sequence[Change], evolution: Evolution) -> None:
+    def _try_on_the_head(head: Head, held: Sequence[Change], evolution: TableEvolution) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
         found, rounds = evolution.phases, () if evolution.online is None else evolution.online.rounds
         table = TableState(head.protocol, head.metadata, head.clustering)

@@ -49,7 +49,7 @@ class Checks:
     def check_element(self, step: Evolve, found: Phases, number: int, change: Change, chain: Chain) -> None:
         """Check what one of the online changes, ``joined``, consists of. What raises NotOnline is left out, if that is collected."""
 
-    def check_evolution(self, evolution: Evolution) -> None:
+    def check_evolution(self, evolution: TableEvolution) -> None:
         """Check an evolution as a whole."""
 
     def refuse_element(self, step: Evolve, refusal: Refusal) -> None:
@@ -189,7 +189,7 @@ class OnlineChanges:
 
 
 @dataclass(frozen=True)
-class Evolution:
+class TableEvolution:
     """What becomes of one live table. ``online``: None if a commit of each phase is enough."""
 
     step: Evolve
@@ -223,7 +223,7 @@ class Evolution:
         return next((stage.changes for stage in self.stages if isinstance(stage, kind)), ())
 
 
-def evolved(step: Evolve, state: State, ended: Collection[Generation], checks: Checks = _NO_CHECKS) -> Evolution | None:
+def evolved(step: Evolve, state: State, ended: Collection[Generation], checks: Checks = _NO_CHECKS) -> TableEvolution | None:
     """Return what becomes of one live table. ``ended``: generations whose holds have ended before.
 
     Raises UnknownRename, NameTaken, RenameInLambda, HiddenConflict, NotOnline; None where ``checks`` collect them.
@@ -238,12 +238,12 @@ def _inputs_of(step: Evolve, state: State, ended: Collection[Generation]) -> Evo
     return physical_after(state, source, ended), declared_now(state, step), step.new, renames_left(state, step), kept
 
 
-def _evolved(step: Evolve, inputs: EvolutionInputs, checks: Checks) -> Evolution | None:
+def _evolved(step: Evolve, inputs: EvolutionInputs, checks: Checks) -> TableEvolution | None:
     try:
         found = phases(*inputs)
         checks.check_phases(step, found)
         online = _online(step, found, apply(inputs[0], found.expand), checks) if found.online else None
-        evolution = Evolution(step, found, online)
+        evolution = TableEvolution(step, found, online)
         checks.check_evolution(evolution)
     except Refusal as refusal:
         checks.refuse(step, refusal)
@@ -271,9 +271,9 @@ class EvolutionMemo:
 
     def __init__(self, ended: Collection[Generation]) -> None:
         self._ended = ended
-        self._known: dict[CollectionName, tuple[EvolutionInputs, Evolution]] = {}
+        self._known: dict[CollectionName, tuple[EvolutionInputs, TableEvolution]] = {}
 
-    def evolution(self, step: Evolve, state: State) -> Evolution:
+    def evolution(self, step: Evolve, state: State) -> TableEvolution:
         inputs = _inputs_of(step, state, self._ended)
         known = self._known.get(step.collection)
         if known is None or known[0] != inputs:
