@@ -43,7 +43,7 @@ with DAG(
         "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Even if values are lost with it.", section="revert"),
     },
 ) as dag:
-    BranchPythonOperator(task_id="action", python_callable=lambda params: str(params["action"])) >> [
+    BranchPythonOperator(task_id="action", doc_md="To the task of the action.", python_callable=lambda params: str(params["action"])) >> [
         control.PauseOperator(task_id="pause", **given("collection", "reason")),
         control.PostponeOperator(task_id="postpone", **given("collection", "reason")),
         control.ResumeOperator(task_id="resume", **given("collection")),

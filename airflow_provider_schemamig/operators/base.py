@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -84,6 +85,7 @@ class SchemamigOperator(BaseOperator):
         notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("doc_md", doc_of(type(self)))
         super().__init__(retries=retries, retry_delay=retry_delay, retry_policy=retry_policy or SchemamigRetryPolicy(), **kwargs)
         self.notifiers = [notifiers] if isinstance(notifiers, BaseNotifier) else list(notifiers)
 
@@ -257,6 +259,11 @@ class DocumentOperator(EnvironmentOperator):
         found = self.run_verb(context)
         self.log.info("%s: %s", self.environment, found)
         return found
+
+
+def doc_of(kind: type[BaseOperator]) -> str:
+    """Return what Airflow's page says of a task that has no text of its own: its class's docstring, without the parameters."""
+    return (inspect.getdoc(kind) or "").partition("\n:param")[0].strip()
 
 
 def run_in_name_of(context: Context) -> str | None:

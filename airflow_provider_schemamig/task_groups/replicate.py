@@ -5,7 +5,10 @@ from __future__ import annotations
 from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
 from airflow.sdk import TaskGroup
 
+from airflow_provider_schemamig.operators.base import doc_of
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator, StreamChunksOperator
+
+_RUN_TIME = "Keeps the run going for its minutes, whatever becomes of the streams."
 
 
 def replicate_task_group(
@@ -35,7 +38,12 @@ def replicate_task_group(
     with TaskGroup(group_id=group_id) as group:
         chunks = StreamChunksOperator(task_id="collections", collections=collections, chunk_size=chunk_size, **ends)
         ReplicateCollectionOperator.partial(
-            task_id="bring", follow=minutes, depth=depth, map_index_template="{{ task.collections | join(', ') }}", **ends
+            task_id="bring",
+            doc_md=doc_of(ReplicateCollectionOperator),
+            follow=minutes,
+            depth=depth,
+            map_index_template="{{ task.collections | join(', ') }}",
+            **ends,
         ).expand(collections=chunks.output)
-        TimeDeltaSensor(task_id="run_time", delta=minutes, deferrable=True)  # type: ignore[arg-type]  # a template
+        TimeDeltaSensor(task_id="run_time", doc_md=_RUN_TIME, delta=minutes, deferrable=True)  # type: ignore[arg-type]  # a template
     return group

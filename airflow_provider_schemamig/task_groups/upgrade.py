@@ -22,6 +22,7 @@ from airflow_provider_schemamig.operators.leader import (
 from airflow_provider_schemamig.operators.read_only import FillChunksOperator, FillOperator, ReadOnlyMigrationOperator, TailOperator
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
+from airflow_provider_schemamig.task_groups.task_docs import document
 
 #: An empty map is skipped and must not skip what follows; a failure, or everything skipped, must.
 _AFTER_MAPS = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
@@ -90,6 +91,7 @@ def upgrade_task_group(
         preflight >> choice >> [approval, ledger_approval, promote]
         [approval, ledger_approval] >> promote
         _leader_tasks(promote, claimed, ignore_nodes, seal_seconds, preflight.task_id)
+    document(group)
     return group
 
 

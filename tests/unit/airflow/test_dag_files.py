@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.task_groups.task_docs import TASK_DOCS
 from tests.support.airflow_home import DAGS, ROOT
 
 EXAMPLE = ROOT / "example" / "dags"
@@ -94,3 +95,12 @@ def test_the_rolling_upgrade_takes_the_replicas_first(monkeypatch: pytest.Monkey
         assert dag.get_task(f"{name}_accepts").upstream_task_ids == {f"{name}_is_there"}
         assert dag.get_task(f"{name}_has_all").upstream_task_ids == {"lake_west_is_there"}
         assert getattr(found, f"replicate_to_{name}").max_active_runs == 1
+
+
+def test_every_task_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {f"{dag.dag_id}.{task.task_id}": task.doc_md or "" for dag in shipped(monkeypatch).values() for task in dag.tasks}
+    assert [name for name, text in texts.items() if len(text) < 20 or ":param" in text] == []
+    said = {name.rpartition(".")[2]: text for name, text in texts.items() if ".upgrade." in name}
+    assert said == TASK_DOCS, "each of the group has its own, and no text is left over"
+    for name in ("preflight", "fill", "promote", "expand", "change", "cutover_and_commit", "cleanup"):
+        assert "**If it fails**" in said[name]
