@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, Drift
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
-from airflow_provider_schemamig.core.upgrade.plan.stage_list import Evolution
+from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -122,7 +122,7 @@ class LeaderView:
         """Return the steps that change live tables."""
         return tuple(step for step in self.plan.target.steps if isinstance(step, Evolve))
 
-    def evolution(self, step: Evolve) -> Evolution:
+    def evolution(self, step: Evolve) -> TableEvolution:
         """Return what becomes of one live table, as the ledger now leaves it to be run: what was settled is not in the plan as stored."""
         return self.plan.evolution(step, self.state)
 
