@@ -154,7 +154,7 @@ class Refused(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Each reason says what to do; mend them all, then run the command again."
+        return "Fix every reason listed above, then run the command again."
 
 
 def refusals_of(error: SchemamigError) -> tuple[SchemamigError, ...]:

@@ -1,4 +1,4 @@
-"""Say something to an upgrade that is under way, or end a drift: choose the action; of the other fields those count that name it."""
+"""Control a running upgrade, or resolve drift. Choose an action; only the fields whose description names it are used."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ with DAG(
         "reason": optional_text("Reason", "pause, postpone: why; shown wherever something waits."),
         "generation": optional_number("Generation", "cancel, approve, end_hold: the deployment. pin, unpin: who needs it."),
         "plan": optional_text("Plan", "approve: the digest of the plan that you read."),
-        "rows_per_second": optional_number("Rows a second", "On average. Limits that are left empty are taken back.", "throttle"),
+        "rows_per_second": optional_number("Rows a second", "On average. A limit that is left empty is removed.", "throttle"),
         "max_files": optional_number("Files a batch", "So many files of the source in one batch.", "throttle"),
         "commits_per_minute": optional_number("Commits a minute", "Each batch is one.", "throttle"),
         "window": optional_text("Hours UTC", "Batches begin only in these hours, such as 22-6.", "throttle"),
         "hours": optional_number("Hours of history", "Keep the collection's history for at least so long.", "pin"),
         "ignore_nodes": Param(False, type="boolean", title="Ignore nodes", description="Even if live nodes need it.", section="end_hold"),
-        "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Even if values are lost with it.", section="revert"),
+        "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Revert even if values are lost.", section="revert"),
     },
 ) as dag:
     BranchPythonOperator(task_id="action", doc_md="To the task of the action.", python_callable=lambda params: str(params["action"])) >> [

@@ -1,4 +1,4 @@
-"""Did others bring rows that break a key? Each row is looked at once; fails, each time, until they are mended.
+"""Look for new rows that break a key. Each row is checked once; the run fails until the reported rows are fixed.
 
 Scheduled by `[schemamig] watch_keys_schedule`.
 """

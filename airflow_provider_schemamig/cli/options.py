@@ -32,7 +32,7 @@ ReleaseOption = Annotated[str, typer.Option("--release", metavar="DIR", help="Th
 GenerationOption = Annotated[
     int, typer.Option("--generation", min=1, metavar="N", help="The deployment that preflight claimed.", show_default=False)
 ]
-HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long the way back stays open: 0, 30m, 24h, 7d or seconds.")]
+HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long a rollback stays possible: 0, 30m, 24h, 7d or seconds.")]
 EndHoldOption = Annotated[bool, typer.Option("--end-hold", help="End every open hold before its time; the plan lists what is deleted.")]
 IgnoreNodesOption = Annotated[bool, typer.Option("--ignore-nodes", help="End a hold also if live nodes still need what it keeps.")]
 CreateOption = Annotated[bool, typer.Option("--create", help="Make the environment if there is none; else that is refused.")]
@@ -40,7 +40,10 @@ ClaimOption = Annotated[
     str | None, typer.Option("--claim-id", metavar="ID", help="Resume the deployment claimed under this id.", show_default=False)
 ]
 BackClaimOption = Annotated[
-    str | None, typer.Option("--claim-id", metavar="ID", help="Go one release back under this id, however often.", show_default=False)
+    str | None,
+    typer.Option(
+        "--claim-id", metavar="ID", help="Id of this rollback: repeated with it, it goes back one release only.", show_default=False
+    ),
 ]
 CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.", show_default=False)]
 ScopeOption = Annotated[

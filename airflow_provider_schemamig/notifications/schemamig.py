@@ -100,7 +100,7 @@ class SchemamigNotifier(BaseNotifier):
                 copy.copy(sender)(own)
             except Exception as error:  # noqa: BLE001 - whatever a mail server or a client library raises; told in the log
                 reason = visible(blank(str(error)))
-                self.log.error("Nobody was told %r by %s: %s: %s", told["event"], type(sender).__name__, type(error).__name__, reason)
+                self.log.error("%s failed for event %r: %s: %s", type(sender).__name__, told["event"], type(error).__name__, reason)
 
 
 def tell(notifiers: Sequence[BaseNotifier], context: Context, notice: Notice) -> None:

@@ -73,7 +73,7 @@ class UnmanageOperator(DocumentOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return commands.unmanage(self.hook.environment, as_name(self.collection, "the collection to give back")).to_json()
+        return commands.unmanage(self.hook.environment, as_name(self.collection, "the collection to stop managing")).to_json()
 
 
 class AdoptOperator(DocumentOperator):

@@ -272,7 +272,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         env, generation = self.hook.environment, as_generation(self.generation)
         left = commands.followed(env, generation, self.collections)
         if not left:
-            self.log.info("Nothing to follow: none of %s is rewritten, or generation %s waits no longer", self.collections, generation)
+            self.log.info("Nothing to follow: generation %s is over, or none of %s is being rewritten", generation, self.collections)
             return True
         ended = self._ended(context)
         if ended is not None:

@@ -116,7 +116,7 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
     estimates, timing = plan["estimates"], plan["timing"] or {}
     for item in estimates:
         read = f"{item['rows']:,} rows, {_size(item['bytes'])} in {item['files']:,} files"
-        yield f"- `{item['collection']}`: Spark reads {read} of {item['input']} and writes them anew"
+        yield f"- `{item['collection']}`: Spark reads {read} of {item['input']} and rewrites them"
     seconds = timing.get("seconds")
     if estimates:
         rows = sum(item["rows"] for item in estimates)

@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 MAX_LINES = 400
 #: Characters of a line of Markdown: of text, and of a table's row.
 MAX_TEXT, MAX_ROW = 160, 250
+#: Words of one sentence in the docs, and where it ends.
+MAX_WORDS = 60
+SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"*\[(])")
 #: Words of the papers that the protocol comes from: they say nothing to who reads the docs.
 PAPERS = re.compile(r"F1 paper|the paper|[Ss]eed's|\bStash\b")
 PRODUCT = ("airflow_provider_schemamig", "spark_jobs")
@@ -97,6 +100,19 @@ def test_no_line_of_the_docs_is_longer_than_the_eye_follows() -> None:
                 if len(line) >= (MAX_ROW if line.lstrip().startswith("|") else MAX_TEXT) and " " in line.strip():
                     long.setdefault(str(path.relative_to(ROOT)), []).append(number)
     assert long == {}
+
+
+def test_no_sentence_of_the_docs_is_longer_than_the_breath() -> None:
+    """Sentences of text and of lists; a table's row is none. A colon before a capital letter ends one, too."""
+    long = []
+    for path in tracked():
+        if path.suffix == ".md":
+            text = re.sub(r"```.*?```|<!--.*?-->", "\n\n", text_of(path), flags=re.DOTALL)
+            for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) )", text):
+                if not block.lstrip().startswith(("|", "#")):
+                    words = (len(re.sub(r"\]\([^)]*\)", "]", found).split()) for found in SENTENCE_END.split(block))
+                    long += [f"{path.relative_to(ROOT)}: {count} words: {block.strip()[:60]}" for count in words if count > MAX_WORDS]
+    assert long == []
 
 
 def test_links_of_the_docs_lead_somewhere() -> None:

@@ -26,7 +26,7 @@ NamesOption = Annotated[
 
 @answered
 def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = None, as_json: JsonOption = False) -> Answer:
-    """Accept drift: take what somebody did to tables into the release, as its next version with the steps inferred."""
+    """Accept drift: write what somebody did to tables into the release, as its next version with inferred steps."""
     from airflow_provider_schemamig.core import commands
 
     done = commands.accept(open_environment(env), local_path(release), collection or ())

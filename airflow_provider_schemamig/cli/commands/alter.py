@@ -33,7 +33,7 @@ def alter(
     statement: Annotated[
         str, typer.Argument(metavar="STATEMENT", help="One ALTER, CREATE or DROP TABLE in Spark SQL.", show_default=False)
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would do; write nothing.")] = False,
     check_data: Annotated[bool, typer.Option("--check-data", help="With --dry-run: also check the rows with Spark.")] = False,
     hold: HoldOption = "0",
     claim_id: ClaimOption = None,

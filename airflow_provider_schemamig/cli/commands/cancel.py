@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import Generation
 
 @answered
 def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
-    """Give a generation up: what it built is deleted. Promoted already: it is rolled back. Committed: refused."""
+    """Cancel a generation and delete what it built. A promoted one is rolled back; a committed one is refused."""
     from airflow_provider_schemamig.core import commands
 
     root, number = open_environment(env), Generation(generation)

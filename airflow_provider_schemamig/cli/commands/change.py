@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import Generation
 
 @answered
 def change(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
-    """Work that is done on rows while readers and writers go on; fills whose inputs moved run again."""
+    """Fill and check rows while readers and writers go on. Repeat fills whose inputs changed."""
     from airflow_provider_schemamig.core import commands
 
     root, number = open_environment(env), Generation(generation)

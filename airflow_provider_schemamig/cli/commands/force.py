@@ -14,7 +14,7 @@ from airflow_provider_schemamig.cli.tasks import control_answer
 
 @answered
 def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
-    """Let busy writers wait for the last step of an online change after one lost race, not two, and for a fill that they outrun."""
+    """Finish an online change by briefly blocking writers."""
     from airflow_provider_schemamig.core import commands
 
     return control_answer(commands.force(open_environment(env), collection))

@@ -19,12 +19,12 @@ DEFAULT_LIMIT = 50
 def history(
     env: EnvOption,
     collection: Annotated[
-        str | None, typer.Option("--collection", metavar="NAME", help="Only what was about this one.", show_default=False)
+        str | None, typer.Option("--collection", metavar="NAME", help="Only entries about this collection.", show_default=False)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The newest N.")] = DEFAULT_LIMIT,
     as_json: JsonOption = False,
 ) -> Answer:
-    """List what was done here, the newest first: tasks, and every online change with its duration and outcome. Writes nothing."""
+    """List what was done in the environment, newest first: tasks and online changes with duration and outcome. Writes nothing."""
     from airflow_provider_schemamig.core.ledger.history import read_history
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.cli.tasks import control_answer
 
 @answered
 def pause(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
-    """Let no upgrade go further: no batch of rows, no promotion, no seal, no commit. What is in flight ends."""
+    """Stop upgrades where they are: no batch of rows, promotion, seal or commit begins. What is in flight ends."""
     from airflow_provider_schemamig.core import commands
 
     return control_answer(commands.pause(open_environment(env), collection, reason=reason))

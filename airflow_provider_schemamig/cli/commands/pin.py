@@ -25,7 +25,7 @@ def pin(
     holder: HolderOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Keep a live table's history longer, for a copy that takes longer than it is kept. Commits to the table."""
+    """Keep a live table's history for longer, where a copy takes longer than that. Commits to the table."""
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.upgrade.status import pin_json
 

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.cli.tasks import control_answer
 
 @answered
 def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOption = None, as_json: JsonOption = False) -> Answer:
-    """Work on rows goes on, but the last step of an online change (with another type: the cut-over) waits for `resume`."""
+    """Hold back the last step of online changes until `resume`. Rows are still filled; a change of type holds back the cut-over."""
     from airflow_provider_schemamig.core import commands
 
     return control_answer(commands.postpone(open_environment(env), collection, reason=reason))

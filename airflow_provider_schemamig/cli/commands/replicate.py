@@ -48,23 +48,24 @@ class _Total:
 def replicate(
     origin: Annotated[str, typer.Option("--from", metavar="URI", help="The environment whose rows are brought.", show_default=False)],
     target: Annotated[str, typer.Option("--to", metavar="URI", help="The environment that gets them.", show_default=False)],
-    follow: Annotated[bool, typer.Option("--follow/--once", help="Go on until Ctrl-C, or bring what there is now.")] = False,
+    follow: Annotated[bool, typer.Option("--follow/--once", help="Go on until Ctrl-C, or stop at the newest commits.")] = False,
     collection: Annotated[
         list[str] | None,
         typer.Option("--collection", metavar="NAME", help="Only this one; may be given several times.", show_default=False),
     ] = None,
-    restore: Annotated[bool, typer.Option("--restore", help="First make the --collections anew from all of the origin's rows.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="First replace the rows of each --collection by all of the origin's.")] = False,
     allow_schema_change: Annotated[
-        bool, typer.Option("--allow-schema-change", help="With --restore: also rows of a schema that the target never had, if they fit.")
+        bool,
+        typer.Option("--allow-schema-change", help="With --restore: also rows of a schema that the target never had, if they fit."),
     ] = False,
     allow_lossy: Annotated[
         bool, typer.Option("--allow-lossy", help="With --restore: even if rows that only the target has are lost.")
     ] = False,
     depth: Annotated[int, typer.Option("--depth", min=0, metavar="N", help="How many previous schemas of the target are accepted.")] = 1,
-    poll: Annotated[float, typer.Option("--poll", min=0, metavar="SECONDS", help="With --follow: until a new commit is looked for.")] = 3,
-    retry: Annotated[float, typer.Option("--retry", min=0, metavar="SECONDS", help="Until a paused stream is looked at again.")] = 30,
+    poll: Annotated[float, typer.Option("--poll", min=0, metavar="SECONDS", help="Seconds between looks for new commits (--follow).")] = 3,
+    retry: Annotated[float, typer.Option("--retry", min=0, metavar="SECONDS", help="Seconds before a paused stream is tried again.")] = 30,
     recompute: Annotated[
-        float, typer.Option("--recompute", min=0, metavar="SECONDS", help="Until the target's schema is worked out again meanwhile.")
+        float, typer.Option("--recompute", min=0, metavar="SECONDS", help="Seconds before a paused stream reads the target's schema again.")
     ] = 300,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,

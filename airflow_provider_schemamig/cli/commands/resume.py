@@ -14,7 +14,7 @@ from airflow_provider_schemamig.cli.tasks import control_answer
 
 @answered
 def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption = False) -> Answer:
-    """Go on: take a pause, a postponement, or a force, back; limits stay."""
+    """End a pause, a postponement or a force. Limits stay."""
     from airflow_provider_schemamig.core import commands
 
     return control_answer(commands.resume(open_environment(env), collection))

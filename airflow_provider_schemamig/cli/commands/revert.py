@@ -23,10 +23,10 @@ from airflow_provider_schemamig.cli.output import show_changes
 def revert(
     env: EnvOption,
     collection: CollectionOption,
-    allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Even if values are lost with it.")] = False,
+    allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Revert even if values are lost.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Revert drift: undo what somebody did to a table, in one metadata commit."""
+    """Revert drift: bring a table back to what the ledger records, in one metadata commit."""
     from airflow_provider_schemamig.core import commands
 
     done = commands.revert(open_environment(env), collection, allow_lossy=allow_lossy)

@@ -23,12 +23,12 @@ from airflow_provider_schemamig.cli.tasks import run_task
 @answered
 def rollback(
     env: EnvOption,
-    allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Even if rows are lost on the way back.")] = False,
+    allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Roll back even if rows are lost.")] = False,
     claim_id: BackClaimOption = None,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Go back to the release before, while its hold is open, or undo an upgrade that was cut in the middle."""
+    """Go back to the release before, while its hold is open, or out of an upgrade that stopped in the middle."""
     from airflow_provider_schemamig.core import commands
 
     run = functools.partial(commands.rollback, open_environment(env), allow_lossy=allow_lossy, claim_id=claim_id)

@@ -26,10 +26,10 @@ WATCH_SECONDS = 2.0
 def status(
     env: EnvOption,
     cluster: Annotated[bool, typer.Option("--cluster", help="Also the nodes that read and write, with their leases.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every 2 seconds until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every 2 seconds until Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Show the release, the leader, every collection and the way back. Exit 3: a table is not what the ledger says."""
+    """Show the release, the leader, every collection and until when a rollback is possible. Exit 3: a table has drifted."""
     from airflow_provider_schemamig.core import commands
 
     if watch and as_json:

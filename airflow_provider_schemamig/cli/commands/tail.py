@@ -28,7 +28,7 @@ def tail(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Bring what is committed to the old tables into their copies, until the generation is promoted or given up."""
+    """Bring new commits of the old tables into their copies, until the generation is promoted or cancelled."""
     from airflow_provider_schemamig.core import commands
 
     return run_task(

@@ -36,7 +36,7 @@ def test(
         str | None,
         typer.Option("--tags", metavar="PATTERN", help="The same from git: the tags of releases, e.g. 'v*'.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Where steps are interrupted.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed that chooses where steps are interrupted.")] = 0,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:

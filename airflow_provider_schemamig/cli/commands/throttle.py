@@ -31,7 +31,7 @@ def throttle(
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Set the limits of work on rows to exactly these. Without any, there are none any more."""
+    """Limit work on rows. The options given replace all limits; without any, there is no limit."""
     from airflow_provider_schemamig.core import commands
 
     hours = parse_window(window)

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.cli.options import CollectionOption
 
 @answered
 def unmanage(env: EnvOption, collection: CollectionOption, as_json: JsonOption = False) -> Answer:
-    """Give a collection's table back: the environment forgets it, the table stays as it is."""
+    """Stop managing a collection: the environment forgets its table, which stays as it is."""
     from airflow_provider_schemamig.core import commands
 
     done = commands.unmanage(open_environment(env), collection)
@@ -28,7 +28,7 @@ def unmanage(env: EnvOption, collection: CollectionOption, as_json: JsonOption =
         from airflow_provider_schemamig.cli.render.common import show_notes
 
         if done.uri is None:
-            to.print(f"{done.collection} was given back before.")
+            to.print(f"{done.collection} is not managed any more.")
             return
         to.print(f"{done.collection} is not managed any more; its table stays at {done.uri}", style="bold")
         show_notes(to, done.notes)

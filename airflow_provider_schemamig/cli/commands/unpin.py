@@ -16,7 +16,7 @@ from airflow_provider_schemamig.cli.output import Answer, answered
 
 @answered
 def unpin(env: EnvOption, collection: CollectionOption, holder: HolderOption = None, as_json: JsonOption = False) -> Answer:
-    """Take a pin back. The table's own settings come back with the last one."""
+    """Remove a pin. Removing the last one restores the table's own settings."""
     from airflow_provider_schemamig.core import commands
 
     whose = holder or getpass.getuser()

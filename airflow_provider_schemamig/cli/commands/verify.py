@@ -22,7 +22,7 @@ def verify(
         typer.Option("--collection", metavar="NAME", help="Only this one; may be given several times.", show_default=False),
     ] = None,
     new_rows: Annotated[
-        bool, typer.Option("--new-rows", help="Only keys, of the rows that came since the last time; how far it got is written down.")
+        bool, typer.Option("--new-rows", help="Check only keys of rows that came since the last check, and record how far it got.")
     ] = False,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,

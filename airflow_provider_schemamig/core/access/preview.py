@@ -27,7 +27,7 @@ class OtherMeaning(Refusal):
     """``up`` would mean something else on the reader's session than where the rewrite runs."""
 
     code = "other_meaning"
-    message = "the session has {setting} = {found}, and the rewrite will run with {wanted}: its rows could be other ones."
+    message = "the session has {setting} = {found}, but the rewrite runs with {wanted}, so the preview may show different rows."
     next_action = "SET {setting} = {wanted} on the session, or leave out `spark=`."
     setting: str
     found: str

@@ -16,7 +16,7 @@ class AnotherTable(Refusal):
     """Somebody dropped the table and made another one in its place: no version that is known of the one is a version of the other."""
 
     code = "another_table"
-    message = "the table at {uri} is another one than before: its log begins anew, with the id {found} and not {expected}."
+    message = "the table at {uri} is another one than before: its log begins again, with the id {found} and not {expected}."
     next_action = (
         "Restore the folder of the table that was there from a backup; or give the collection back and take the new table under management "
         "(`schemamig unmanage`, then `schemamig adopt`)."

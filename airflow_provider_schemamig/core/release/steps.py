@@ -28,7 +28,7 @@ class InvalidStep(Refusal):
     @property
     def message(self) -> str:
         where = "" if self.file is None else f"{self.file}:{self.line}: "
-        return f"{where}this step cannot be: {self.reason}."
+        return f"{where}this step is not allowed: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,5 +119,5 @@ class LoopingStream(Refusal):
 
     code = "looping_stream"
     message = "origin and target are the same environment ({env_id})."
-    next_action = "Name two environments; one that was copied with its ledger has to be initialised anew."
+    next_action = "Name two environments; one that was copied with its ledger has to be made again without it."
     env_id: str

@@ -10,6 +10,6 @@ class NoteDamaged(Refusal):
 
     code = "replica_note_damaged"
     message = "{where} cannot be read: {reason}."
-    next_action = "Delete it: a stream's object is written anew by its next run, a node's by its `schemamig schema refresh`."
+    next_action = "Delete it: a stream's object is written again by its next run, a node's by its `schemamig schema refresh`."
     where: str
     reason: str

@@ -9,7 +9,7 @@ class UnknownRename(Refusal):
     """A declared rename that the two declarations do not show."""
 
     code = "unknown_rename"
-    message = "the rename of {path} to {name} cannot be: {reason}."
+    message = "the rename of {path} to {name} is not allowed: {reason}."
     next_action = "Correct the step's rename: old dotted path to new last name."
     path: str
     name: str

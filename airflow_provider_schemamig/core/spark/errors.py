@@ -47,7 +47,7 @@ class SparkJarsDiffer(Refusal):
     """What was fetched is not what was pinned."""
 
     code = "spark_jars_differ"
-    message = "what was fetched as {names} has not the sha256 that schemamig knows of it; it was thrown away."
+    message = "The downloaded {names} do not have the expected sha256 and were deleted."
     next_action = "Ask who keeps the mirror that Spark's Ivy reads (spark.jars.ivySettings), then run `schemamig jars --fetch` again."
     names: tuple[str, ...]
 
@@ -187,7 +187,7 @@ class FillSuperseded(Refusal):
 
     code = "fill_superseded"
     message = "Delta skipped the write to {shard_uri}: its log has txn version {txn_version} or a higher one already."
-    next_action = "Nothing was written. A newer generation, epoch or twin wrote to this shard; `schemamig status` says which."
+    next_action = "Nothing was written: a newer generation or epoch, or another process of this one, did. `schemamig status` says which."
     shard_uri: str
     txn_version: int
 
@@ -224,7 +224,7 @@ class SourceVacuumed(InputMissing):
 
     code = "source_vacuumed"
     next_action = (
-        "VACUUM took rows that were still to be read: the copy must start anew, so run preflight again. Where that happens often, "
+        "VACUUM deleted rows that were still to be read: run preflight again, which starts a new copy. Where that happens often, "
         "`schemamig pin` keeps the table's files for longer."
     )
 
@@ -233,7 +233,7 @@ class ChangeDataMissing(_SparkRefused):
     """The change data feed does not reach over the versions that were asked for: it was off for some, or the schema changed."""
 
     code = "change_data_missing"
-    next_action = f"The copy must start anew: run preflight again. Leave {CHANGE_DATA_FEED} as it is until the upgrade is done."
+    next_action = f"Run preflight again, which starts a new copy. Leave {CHANGE_DATA_FEED} as it is until the upgrade is done."
 
 
 class TargetDiverged(Refusal):
@@ -241,9 +241,7 @@ class TargetDiverged(Refusal):
 
     code = "target_diverged"
     message = "{uri} (version {version}) lacks {rows} row(s) that the changes of its source remove; nothing was written."
-    next_action = (
-        "Somebody else wrote to the new shard, or its query is not deterministic: the copy must start anew, so run preflight again."
-    )
+    next_action = "Somebody else wrote to the new shard, or its query is not deterministic. Run preflight again, which starts a new copy."
     uri: str
     version: int
     rows: int
@@ -254,7 +252,7 @@ class DuplicateKeys(Refusal):
 
     code = "duplicate_keys"
     message = "{rows:,} rows share their key ({columns}) with another row; nothing was written."
-    next_action = "Make the key unique again, or mend the query that yields it; a stream that stopped is then restored."
+    next_action = "Make the key unique or fix the query that produces it. If a stream stopped, restore it afterwards."
     columns: tuple[str, ...]
     rows: int
 
@@ -263,4 +261,4 @@ class QueryRefused(_SparkRefused):
     """Spark cannot parse or analyse the statement: unknown column, type mismatch, syntax."""
 
     code = "query_refused"
-    next_action = "Mend the query or the expression in the release and run `schemamig check`."
+    next_action = "Fix the query or the expression in the release and run `schemamig check`."

@@ -24,7 +24,7 @@ class InvalidStorageOption(Refusal):
 
     code = "invalid_storage_option"
     message = "the storage options do not fit {uri}: {reason}."
-    next_action = "Options have object_store's names, such as aws_region or azure_storage_account_name; mend them in the connection."
+    next_action = "Options have object_store's names, such as aws_region or azure_storage_account_name; correct them in the connection."
     uri: str
     reason: str
 
@@ -93,7 +93,7 @@ class StorageThrottled(Conflict):
 
     code = "storage_throttled"
     message = "the store of {uri} takes no more requests for now: {reason}."
-    next_action = "Try again later: it goes on from where it is. Ask whoever runs the store for more requests, or do less at once."
+    next_action = "Try again later: it goes on from where it is. Ask the store's operator for a higher request rate, or do less at once."
     uri: str
     reason: str
 

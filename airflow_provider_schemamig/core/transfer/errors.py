@@ -24,7 +24,7 @@ class RewriteDiffers(Conflict):
     code = "rewrite_differs"
     message = "{at}: the digest of the new shard ({found}) is not that of the rewritten rows ({expected})."
     next_action = (
-        "Run the upgrade again: it copies anew. If it happens twice, `up` gives other rows each time (a session setting, floating point "
+        "Run the upgrade again: it copies again. If it happens twice, `up` gives other rows each time (a session setting, floating point "
         "sums) or somebody writes into the new shard."
     )
     at: str
@@ -36,7 +36,7 @@ class CopyTooOld(Conflict):
     """The version the copy began at is further back than the table keeps its history: the copy has to begin anew."""
 
     code = "copy_too_old"
-    next_action = "Run preflight again: the copy begins anew. `schemamig pin` keeps the history longer, if a copy takes that long."
+    next_action = "Run preflight again: it starts a new copy. `schemamig pin` keeps the history longer, if a copy takes that long."
     shard: str
     version: int
     since: pendulum.DateTime
@@ -67,7 +67,7 @@ class Paused(Conflict):
 
     code = "paused"
     message = "{stage} waits: {why}."
-    next_action = "Run it again when that is over; `schemamig resume` takes a pause or a postponement back."
+    next_action = "Run it again when that is over; `schemamig resume` ends a pause or a postponement."
     stage: str
     why: str
     scopes: tuple[str, ...]
@@ -92,10 +92,10 @@ class NeverSettles(Conflict):
 
     @property
     def message(self) -> str:
-        whose = "its writers" if self.tables == 1 else f"the writers of {self.tables} tables"
+        whose = "its writers are" if self.tables == 1 else f"the writers of {self.tables} tables are"
         return (
-            f"catching up with {whose} still takes {self.seconds:.0f} s after every round, too long to lock them out, which may last "
-            f"{self.limit:.0f} s with the digests."
+            f"{whose} too fast: after each round {self.seconds:.0f} s of changes remain, and writers may be blocked for "
+            f"{self.limit:.0f} s at most, digests included."
         )
 
 
@@ -113,7 +113,7 @@ class FilesMoved(Conflict):
 
     code = "files_moved"
     message = "version {version} of {uri} touched files that were being rewritten."
-    next_action = "Try again: what is still to be rewritten is found anew."
+    next_action = "Try again: what is still to be rewritten is looked up again."
     uri: str
     version: int
 

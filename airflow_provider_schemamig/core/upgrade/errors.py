@@ -31,8 +31,8 @@ class DriftFound(Refusal):
             )
         which = f" --collection {self.collection}" if self.collection else ""
         return (
-            f"Three ways on: `schemamig accept{which}` takes it into the release, `schemamig revert{which}` undoes it on the table, "
-            f"`schemamig unmanage{which}` gives the table back; `schemamig status` shows what each would do."
+            f"Choose one: `schemamig accept{which}` takes it into the release, `schemamig revert{which}` reverts it on the table, "
+            f"`schemamig unmanage{which}` stops managing the table; `schemamig status` shows what each would do."
         )
 
 
@@ -55,7 +55,7 @@ class EnvironmentMoved(Conflict):
 
     code = "environment_moved"
     message = "the environment went from release {planned} to {current} while this plan was being made; nothing was claimed."
-    next_action = "Try again: the plan is made anew from where the environment is now."
+    next_action = "Try again: a new plan is made from where the environment is now."
     planned: str
     current: str
 
@@ -65,7 +65,7 @@ class SourceTouched(Conflict):
 
     code = "source_touched"
     message = "the sealed shard {shard} was changed by somebody else (RESTORE?) before the commit; nothing was committed."
-    next_action = "Try again: the seal was lifted. The next try brings over what the shard holds now, and seals it anew."
+    next_action = "Try again: the seal was lifted. The next try copies what the shard holds now, and seals it again."
     shard: str
 
 
@@ -100,8 +100,8 @@ class SealTooShort(Refusal):
     @property
     def message(self) -> str:
         return (
-            f"{self.rewrites} rewrite(s) take some {self.statements} statements while writers wait, and this Spark takes "
-            f"{self.seconds:.1f} s for the smallest one: {self.statements * self.seconds:.0f} s, and they may wait {self.limit:.0f} s."
+            f"Finishing {self.rewrites} rewrite(s) takes about {self.statements} Spark statements while writers are blocked. At "
+            f"{self.seconds:.1f} s each that is {self.statements * self.seconds:.0f} s, and the limit is {self.limit:.0f} s."
         )
 
 
@@ -277,7 +277,7 @@ class CommitLost(Conflict):
 
     code = "commit_lost"
     message = "version {version} of {uri} was overwritten by another writer after it was ours."
-    next_action = "Try again: the change is planned anew on top of what is there."
+    next_action = "Try again: the change is planned again on top of what is there."
     uri: str
     version: int
 

@@ -148,7 +148,7 @@ def test_what_a_rewrite_costs() -> None:
         pending=[{"generation": 3, "until": "2026-11-25T00:00:00+00:00", "from": "0.9.0"}],
     )
     text = text_of(plan)
-    assert "- `a`: Spark reads 6,400,000 rows, 1.2 GB in 16 files of a and writes them anew" in text
+    assert "- `a`: Spark reads 6,400,000 rows, 1.2 GB in 16 files of a and rewrites them" in text
     assert "- In all 6,400,000 rows, 1.2 GB; time: about 150 s at the speed of earlier copies here" in text
     assert "- Writers are blocked for 1 to 4 s" in text
     assert "- Until 2026-11-25T00:00:00+00:00 there is a way back to 0.9.0 (generation 3)" in text

@@ -65,7 +65,7 @@ def test_adopt_for_people(run: Run, site: Site) -> None:
     assert "drift flights gate: expected nothing, found STRING" in shown
     assert "accept add gate STRING" in shown
     assert "revert drop gate (loses: gate: its values are gone)" in shown
-    assert "unmanage the table is given back as it is" in shown
+    assert "unmanage the table stays as it is and is not managed any more" in shown
     refused(run, "revert", "--env", env, "--collection", "flights", code="lossy_revert", collection="flights")
     undone = run("revert", "--env", env, "--collection", "flights", "--allow-lossy")
     assert undone.stdout.startswith("flights is as recorded again, by version 3 of its table\n  flights: drop gate\n")
@@ -76,7 +76,7 @@ def test_adopt_for_people(run: Run, site: Site) -> None:
     assert taken.stdout.startswith("taken over into 1.1.0\n  flights: add door STRING\n  migrations/v1_1_0.py\n")
     gone = run("unmanage", "--env", env, "--collection", "flights")
     assert 'removal("flights")' in gone.stdout
-    assert run("unmanage", "--env", env, "--collection", "flights").stdout == "flights was given back before.\n"
+    assert run("unmanage", "--env", env, "--collection", "flights").stdout == "flights is not managed any more.\n"
 
 
 @pytest.mark.parametrize("text", ["flights", "=x", "flights=", ""])

@@ -96,7 +96,7 @@ CASES: dict[str, tuple[Head, str, Head]] = {
     ),
     "SM107": (
         head(T("a TIMESTAMP"), T("a TIMESTAMP_NTZ")),
-        "migrations/v1_1_0.py:9: t: a goes from TIMESTAMP to TIMESTAMP_NTZ: every value is read in the time zone of whoever converts it",
+        "migrations/v1_1_0.py:9: t: a goes from TIMESTAMP to TIMESTAMP_NTZ: every value is read in the time zone of the converting session",
         head(T("a TIMESTAMP"), T("a TIMESTAMP_NTZ"), 'replacement("t")'),
     ),
     "SM108": (

@@ -72,7 +72,7 @@ def test_a_version_from_its_first_line_to_its_check(folder: Path) -> None:
     assert {name for name, content in tree(folder).items() if before.get(name) != content} - {""} == {*begun.files, "migrations"}
     assert (folder / "release.toml").read_text() == 'name = "lake"\nversion = "1.1.0"\nmin_version = "1.0.0"\n'
     assert (folder / "migrations/v1_1_0.py").read_text() == (
-        '"""Readings get a unit.\n\nWhy: TODO say why, for whoever reads this in two years.\n"""\n\n'
+        '"""Readings get a unit.\n\nWhy: TODO say why, for the reader in two years.\n"""\n\n'
         "from airflow_provider_schemamig import evolution\n\nSTEPS = [\n"
         '    # TODO schemamig: drop of x: its values are gone when the hold is over; or is y its new name? Then rename={"x":"y"}\n'
         '    #   instead\n    evolution("a", drop=["x"]),\n]\n'
@@ -122,10 +122,10 @@ def conflict(folder: Path) -> None:
 
 
 NEW_REFUSES: dict[str, tuple[str, str | None, Callable[[Path], None] | None, type[Refusal], str | None]] = {
-    "empty title": ("  ", None, None, InvalidTitle, "The title cannot be: it is empty."),
-    "two lines": ("a\nb", None, None, InvalidTitle, "The title cannot be: it is one line of at most 200 printable characters."),
-    "a novel": ("x" * 201, None, None, InvalidTitle, "The title cannot be: it is one line of at most 200 printable characters."),
-    "surrogate": ("\udc80", None, None, InvalidTitle, "The title cannot be: it is one line of at most 200 printable characters."),
+    "empty title": ("  ", None, None, InvalidTitle, "The title is not allowed: it is empty."),
+    "two lines": ("a\nb", None, None, InvalidTitle, "The title is not allowed: it is one line of at most 200 printable characters."),
+    "a novel": ("x" * 201, None, None, InvalidTitle, "The title is not allowed: it is one line of at most 200 printable characters."),
+    "surrogate": ("\udc80", None, None, InvalidTitle, "The title is not allowed: it is one line of at most 200 printable characters."),
     "same version": ("t", "1.0.0", None, VersionNotNewer, "1.0.0 is not above 1.0.0, which the folder has; versions only grow."),
     "older version": ("t", "0.9.9", None, VersionNotNewer, "0.9.9 is not above 1.0.0, which the folder has; versions only grow."),
     "settings": (
@@ -304,7 +304,7 @@ def test_authoring_rebase_refuses(folder: Path) -> None:
     shutil.copy(folder / "snapshots/1.1.0.sql", folder / "snapshots/1.3.0.sql")
     taken = refused("1.1.0")
     assert isinstance(taken, VersionTaken)
-    assert taken.message == "The migration would become 1.2.0, and snapshots/1.3.0.sql of version 1.3.0 is there."
+    assert taken.message == "It cannot be renumbered to 1.2.0: snapshots/1.3.0.sql of the later version 1.3.0 exists."
     (folder / "snapshots/1.3.0.sql").unlink()
     (folder / "migrations/v1_1_0.py").unlink()
     assert isinstance(refused("1.1.0"), MissingModule)

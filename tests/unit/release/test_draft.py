@@ -118,10 +118,10 @@ def test_draft(name: str) -> None:
 
 def test_the_whole_module() -> None:
     assert module_text('Says "why" in C:\\x', drafted(T("a INT"), T("a INT, b INT"))) == (
-        '"""Says "why" in C:\\\\x.\n\nWhy: TODO say why, for whoever reads this in two years.\n"""\n\n'
+        '"""Says "why" in C:\\\\x.\n\nWhy: TODO say why, for the reader in two years.\n"""\n\n'
         'from airflow_provider_schemamig import evolution\n\nSTEPS = [\n    evolution("t"),\n]\n'
     )
-    assert module_text("Nothing!", ()) == '"""Nothing!\n\nWhy: TODO say why, for whoever reads this in two years.\n"""\n\nSTEPS = []\n'
+    assert module_text("Nothing!", ()) == '"""Nothing!\n\nWhy: TODO say why, for the reader in two years.\n"""\n\nSTEPS = []\n'
 
 
 # --- questions ----------------------------------------------------------------------------------------------------------------------

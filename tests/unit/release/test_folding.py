@@ -167,7 +167,7 @@ NO_WAY_BACK: dict[str, tuple[list[tuple[list[Declaration], list[Step]]], str]] =
     ),
     "its lookup is made anew": (
         [([X, B], []), ([table("a", "x string"), B], [JOINED]), ([table("a", "x string"), table("b", "k string")], [replacement("b")])],
-        "whose rows another step makes anew later",
+        "whose rows a later step replaces",
     ),
 }
 
@@ -225,7 +225,7 @@ STOPS: dict[str, tuple[list[tuple[list[Declaration], list[Step]]], str, str]] = 
             ([SP, B], [replacement("b")]),
             ([table("a", "x string"), B], [LATER]),
         ],
-        "whose rows another step makes anew before",
+        "whose rows an earlier step replaces",
         "1.2.0",
     ),
 }

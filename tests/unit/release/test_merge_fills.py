@@ -107,8 +107,8 @@ def test_fills_read_the_release_before_through_the_names_of_the_source() -> None
     [
         ([STATS], [STATS, A], [], "younger than 1.0.0"),
         ([STATS, A], [STATS, table("a", "x int", "y string", "z int=1")], [evolution("a")], "z changes before"),
-        ([STATS, A], [STATS, table("a", "x string")], [replacement("a")], "makes anew"),
-        ([STATS, A], [STATS, table("a", "x string")], [rewrite("a", up="SELECT string(x) AS x FROM {a}")], "makes anew"),
+        ([STATS, A], [STATS, table("a", "x string")], [replacement("a")], "an earlier step replaces"),
+        ([STATS, A], [STATS, table("a", "x string")], [rewrite("a", up="SELECT string(x) AS x FROM {a}")], "an earlier step replaces"),
     ],
 )
 def test_inputs_that_cannot_be_had(first: list[Declaration], middle: list[Declaration], steps: list[Step], says: str) -> None:

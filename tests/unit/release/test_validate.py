@@ -164,7 +164,7 @@ BAD: dict[str, tuple[Case, list[str], str]] = {
     "a rewrite's columns": (
         ([B], [table("b", "n string")], [rewrite("b", up="SELECT n AS m FROM {b}", down="SELECT int(n) AS n, 1 AS k FROM {b}")]),
         ["wrong_columns", "wrong_columns"],
-        "lacks n and gives besides m",
+        "missing n; unexpected m",
     ),
     "a lookup that nothing reads": (
         ([A, B], [A, table("b", "n string")], [rewrite("b", up="SELECT string(n) AS n FROM {b}", lookups=["a"])]),

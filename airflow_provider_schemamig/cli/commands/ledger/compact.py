@@ -14,7 +14,7 @@ from airflow_provider_schemamig.cli.output import facts
 
 @answered
 def compact(env: EnvOption, as_json: JsonOption = False) -> Answer:
-    """Sum the history up to now into one file. Looking further back is refused afterwards."""
+    """Consolidate the history until now into one file. Older versions cannot be read afterwards."""
     from airflow_provider_schemamig.core import commands
 
     state = commands.compact_ledger(_writer(env))

@@ -16,5 +16,5 @@ def delete(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Take one row away by hand; nothing to do if it is not there. Run `backup` first."""
+    """Delete one row by hand, if it is there. Run `backup` first."""
     return edited(env, collection, key, None, expect, force)

@@ -21,7 +21,7 @@ def dump(
     env: EnvOption,
     collection: Annotated[str | None, typer.Option("--collection", metavar="NAME", help="Only this one: objects, shards, ...")] = None,
     as_of: Annotated[int | None, typer.Option("--as-of", metavar="VERSION", help="The ledger as it was at this version.")] = None,
-    current: Annotated[bool, typer.Option("--current", help="Only the rows that stand, not every update that led to them.")] = False,
+    current: Annotated[bool, typer.Option("--current", help="Only the current rows, not every update that led to them.")] = False,
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, jsonl (to paste from), or csv (for SQL).")] = "table",
     as_json: JsonOption = False,
 ) -> None:

@@ -26,7 +26,7 @@ def rebuild(
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Make a ledger that was lost without a backup anew, from the tables and the release that the environment was at."""
+    """Rebuild a ledger that was lost without a backup, from the tables and the release that the environment was at."""
     from airflow_provider_schemamig.core import commands
 
     root = open_environment(env)

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.cli.output import Answer, answered
 
 @answered
 def restore(env: EnvOption, folder: FolderArgument, as_json: JsonOption = False) -> Answer:
-    """Bring the backup in FOLDER to an environment that has no ledger. Nothing is ever overwritten."""
+    """Restore the backup in FOLDER to an environment that has no ledger. Nothing is ever overwritten."""
     from airflow_provider_schemamig.core import commands
 
     done = commands.restore_ledger(open_environment(env), folder)

@@ -18,7 +18,7 @@ KeyOption = Annotated[str, typer.Option("--key", metavar="KEY", help="The row's 
 ExpectOption = Annotated[
     int | None, typer.Option("--expect", metavar="VERSION", help="Only if the row is still as it was at this ledger version.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Even if somebody seems to be at work, or verify would find something new.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Edit even if somebody is at work, or verify would find something new.")]
 
 
 def edited(env: str, collection: str, key: str, value: str | None, expect: int | None, force: bool) -> Answer:

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.cli.options import open_ledger
 
 @answered
 def size(env: EnvOption, as_json: JsonOption = False) -> Answer:
-    """Show how much the ledger stores, of what, how it grew from release to release, and what `compact` would take away."""
+    """Show what the ledger stores, how it grew from release to release, and how much `compact` would free."""
     from airflow_provider_schemamig.core import commands
 
     document = commands.ledger_size(open_ledger(env)).to_json()

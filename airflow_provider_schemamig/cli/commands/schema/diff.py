@@ -25,7 +25,7 @@ def diff(
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Show what would make the first environment's schemas those of the second, as `schemamig diff` does for files."""
+    """Show the changes that lead from the first environment's schemas to the second's, as `schemamig diff` does for files."""
     from airflow_provider_schemamig.cli.compare import compare
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @answered
 def refresh(env: EnvOption, as_json: JsonOption = False) -> Answer:
-    """Work out the hashes now, tell the other environments, and let paused replication look again at once."""
+    """Compute the schema hashes now, publish them to the other environments, and let paused streams retry at once."""
     import pendulum
 
     from airflow_provider_schemamig.core import commands

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @answered
 def status(
     env: EnvOption,
-    cluster: Annotated[bool, typer.Option("--cluster", help="Also every environment this one has heard of.")] = False,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Also every environment that this one knows.")] = False,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Show hashes, and where the streams into this environment stand. Exit 3: one is paused or stopped, or (--cluster) schemas diverged."""
+    """Show schema hashes and how far streams are. Exit 3: a stream is paused or stopped, or (--cluster) schemas diverged."""
     import pendulum
 
     from airflow_provider_schemamig.core import commands

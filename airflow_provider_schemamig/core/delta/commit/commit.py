@@ -29,7 +29,7 @@ class MetadataMoved(Conflict):
     """Somebody changed the table's metadata, protocol or clustering since it was looked at; nothing was written."""
 
     code = "metadata_moved"
-    next_action = "Try again: the change is planned anew on top of what is there."
+    next_action = "Try again: the change is planned again on top of what is there."
     uri: str
     version: int | None = None
 
@@ -44,7 +44,7 @@ class FilesArrived(Conflict):
 
     code = "files_arrived"
     message = "rows were written to {uri} (version {version}) between looking at its files and changing its schema."
-    next_action = "Try again: the files are looked at anew."
+    next_action = "Try again: the files are read again."
     uri: str
     version: int
 

@@ -80,5 +80,5 @@ class NotAudited(Refusal):
 
     code = "not_audited"
     message = "{note}; so nothing was changed."
-    next_action = "Mend the audit log (it is a Delta table of its own); if the ledger cannot wait, say --force."
+    next_action = "Repair the audit log (it is a Delta table of its own); if the ledger cannot wait, say --force."
     note: str

@@ -9,7 +9,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 class InvalidTitle(Refusal):
     code = "invalid_title"
-    message = "The title cannot be: {reason}."
+    message = "The title is not allowed: {reason}."
     next_action = "Say in one line what changes, such as: Carriers report delay in minutes."
     reason: str
 
@@ -41,7 +41,7 @@ class NothingToRebase(Refusal):
 
 class VersionTaken(FileRefusal):
     code = "version_taken"
-    message = "The migration would become {target}, and {file} of version {version} is there."
+    message = "It cannot be renumbered to {target}: {file} of the later version {version} exists."
     next_action = "Say --onto {version}, so that it comes after it."
     version: Version
     target: Version

@@ -14,7 +14,7 @@ _WIDTH = 120
 _INDENT = "    "
 
 
-_ASK_WHY = f"{WHY_PLACEHOLDER} say why, for whoever reads this in two years."
+_ASK_WHY = f"{WHY_PLACEHOLDER} say why, for the reader in two years."
 
 
 def module_text(title: str, drafts: Sequence[DraftStep], why: str = _ASK_WHY) -> str:

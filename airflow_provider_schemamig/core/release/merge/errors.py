@@ -77,21 +77,21 @@ class StepOfUnknownPath(StepRefusal):
 
 class StepNotDone(StepRefusal):
     code = "step_not_done"
-    message = "{where}: the step says {what}, and the snapshot of {version} does not."
+    message = "{where}: the step declares {what}, but the snapshot of {version} has no such change."
     next_action = "Correct the step, or make the change in schema.sql and take the snapshot again."
     what: str
 
 
 class RemovalNotNamed(StepRefusal):
     code = "removal_not_named"
-    message = "{version} does not declare it any more, and no step in {file} names that; all its rows would be lost."
+    message = "{version} no longer declares this collection, and no step in {file} removes or renames it; its rows would be lost."
     next_action = 'Add removal("{collection}"), or renamed_from="{collection}" to the evolution of its new name.'
 
 
 class RemovedButDeclared(StepRefusal):
     code = "removed_but_declared"
     message = "{where}: the step removes the collection, and {version} still declares it."
-    next_action = "Delete it from schema.sql; if it is to begin anew with other columns, use replacement(...)."
+    next_action = "Delete it from schema.sql; if it is to start empty with other columns, use replacement(...)."
 
 
 class CollectionNameReused(StepRefusal):

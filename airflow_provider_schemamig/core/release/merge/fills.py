@@ -98,7 +98,7 @@ def _projection(name: CollectionName, lineage: CollectionLineage | None) -> str:
     if lineage is None or old is None or new is None:
         raise CannotMerge(f"the query reads {name}, which is removed before it runs")
     if lineage.is_made_anew:
-        raise CannotMerge(f"the query reads {name}, whose rows another step makes anew before")
+        raise CannotMerge(f"the query reads {name}, whose rows an earlier step replaces")
     try:
         return shown(old, new, lineage.events) or columns_of(new)
     except NotProjectable as refusal:

@@ -119,7 +119,7 @@ def _earlier_lookups(release: Release, base: Version, version: Version, up: str,
         if before is None or after is None:
             raise CannotMerge(f"the query of {version} reads {name}, which is younger than {base}")
         if lineage.is_made_anew:
-            raise CannotMerge(f"the query of {version} reads {name}, whose rows another step makes anew before")
+            raise CannotMerge(f"the query of {version} reads {name}, whose rows an earlier step replaces")
         try:
             columns = shown(before, after, lineage.events)
         except NotProjectable as refusal:
@@ -172,7 +172,7 @@ def _one_back(release: Release, target: Version, version: Version, step: Rewrite
         if lineage is None or lineage.source is None or lineage.end is None:
             raise CannotMerge(f"the way back of {version} reads {name}, which is removed later")
         if lineage.is_made_anew:
-            raise CannotMerge(f"the way back of {version} reads {name}, whose rows another step makes anew later")
+            raise CannotMerge(f"`down` of {version} reads {name}, whose rows a later step replaces")
         columns, gone = shown_back(lineage.source, lineage.end, lineage.events)
         if gone:
             raise CannotMerge(f"the way back of {version} reads {name}, which loses {', '.join(gone)} later")

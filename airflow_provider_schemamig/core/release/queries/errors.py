@@ -62,7 +62,7 @@ class LookupNotRead(QueryRefusal):
 
 class UnsafeJoin(PlacedRefusal):
     code = "unsafe_join"
-    message = "{place}: {join} keeps rows that have no match in {{{name}}}, and would bring them anew with each batch of the copy."
+    message = "{place}: {join} keeps rows that have no match in {{{name}}}, and would add them again with each batch of the copy."
     next_action = "Put {{{name}}} first in FROM and join the lookups to it by JOIN, LEFT JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN."
     name: str
     join: str
@@ -78,8 +78,8 @@ class WrongColumns(PlacedRefusal):
 
     @property
     def message(self) -> str:
-        parts = [f"{what} {', '.join(names)}" for what, names in (("lacks", self.missing), ("gives besides", self.extra)) if names]
-        return f"{self.place}: its columns are not those declared, it {' and '.join(parts)}."
+        parts = [f"{what} {', '.join(names)}" for what, names in (("missing", self.missing), ("unexpected", self.extra)) if names]
+        return f"{self.place}: its columns do not match the declaration{': ' if parts else ''}{'; '.join(parts)}."
 
 
 class UnknownQueryColumn(PlacedRefusal):

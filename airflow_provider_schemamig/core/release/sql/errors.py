@@ -91,7 +91,7 @@ class InvalidUse(SqlRefusal):
     """A column or an expression where it cannot be used."""
 
     code = "invalid_use"
-    message = "{where}: {used_by} cannot be: {reason}."
+    message = "{where}: {used_by} is not allowed: {reason}."
     next_action = "Correct this part of the declaration."
     used_by: str
     reason: str

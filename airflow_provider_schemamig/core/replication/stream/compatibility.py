@@ -120,7 +120,7 @@ def _is_same(event: SchemaEntry, origin: ColumnLineage, entry: SchemaEntry, targ
 def _by_identity(event: Declaration, entry: SchemaEntry, target: TargetSchema) -> Mapping:
     """Map the event's columns by the target's own row of the event's schema, ``entry``. Raises Unfit."""
     if entry.shard != target.current.shard:
-        raise Unfit("", "was made anew since (a rewrite or a replacement), so rows of the schema before it need what that step did to them")
+        raise Unfit("", "was rewritten or replaced since, so rows of the schema before it need what that step did to them")
     wanted = shape_of(entry)
     gone = _dropped(wanted, entry, target)
     kept = replace(wanted, declaration=replace(wanted.declaration, fields=_without(wanted.fields, gone, "")))

@@ -37,7 +37,7 @@ class AlreadyManaged(Refusal):
 
     code = "already_managed"
     message = "{uri} is managed by this environment already, as the collection {owner}."
-    next_action = "`schemamig status` shows each collection's table; `schemamig unmanage` gives one back, then it can be adopted anew."
+    next_action = "`schemamig status` shows each collection's table; `schemamig unmanage` lets go of one, then it can be adopted again."
     uri: str
     owner: str
 
@@ -128,4 +128,4 @@ class Overtaken(Conflict):
 
     code = "overtaken"
     message = "the environment was changed by somebody else meanwhile; nothing was recorded."
-    next_action = "Try again: tables, release and environment are compared anew."
+    next_action = "Try again: tables, release and environment are compared again."

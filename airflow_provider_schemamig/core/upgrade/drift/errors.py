@@ -1,4 +1,4 @@
-"""Why a foreign change is not taken over, or not undone (docs/adopting.md)."""
+"""Why a change that others made is not accepted, or not reverted (docs/adopting.md)."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ class CannotAccept(Refusal):
     @property
     def next_action(self) -> str:
         if not self.undoable:
-            return _NO_OTHER_WAY.format(collection=self.collection, other="undone")
-        return f"Undo it (`schemamig revert --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
+            return _NO_OTHER_WAY.format(collection=self.collection, other="reverted")
+        return f"Revert it (`schemamig revert --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
 
 
 class CannotRevert(Refusal):
     """The change has no inverse. ``acceptable``: ``accept`` can take it over."""
 
     code = "cannot_revert"
-    message = "the change of the table cannot be undone: {reasons:; }."
+    message = "the change of the table cannot be reverted: {reasons:; }."
     reasons: Sequence[str]
     acceptable: bool = True
 
     @property
     def next_action(self) -> str:
         if not self.acceptable:
-            return _NO_OTHER_WAY.format(collection=self.collection, other="taken over")
-        return f"Take it over (`schemamig accept --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
+            return _NO_OTHER_WAY.format(collection=self.collection, other="accepted")
+        return f"Accept it (`schemamig accept --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
 
 
 class LossyRevert(Refusal):
     """Undoing the change would lose values. ``acceptable``: ``accept`` can take it over."""
 
     code = "lossy_revert"
-    message = "undoing the change loses values: {losses:; }."
+    message = "reverting the change loses values: {losses:; }."
     losses: Sequence[str]
     acceptable: bool = True
 
@@ -62,7 +62,7 @@ class SealedByLostHistory(Refusal):
     code = "sealed_by_lost_history"
     message = (
         "the table at {uri} is as recorded, but it is sealed for {moved_to}, which the ledger does not know (was it restored or rebuilt?): "
-        "every write to the table is refused, and there is nothing else to undo."
+        "every write to the table is refused, and there is nothing else to revert."
     )
     next_action = f"{REMEDIES['seal_unknown']} `schemamig ledger verify` lists all such tables."
     uri: str

@@ -53,7 +53,7 @@ def _revert(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, A
 
 
 def _unmanage(env: EnvironmentRoot, name: CollectionName) -> dict[str, Any]:
-    return _way("unmanage", f"--env {env.location.uri} --collection {name}", ["the table is given back as it is"])
+    return _way("unmanage", f"--env {env.location.uri} --collection {name}", ["the table stays as it is and is not managed any more"])
 
 
 def _way(way: str, options: str, does: list[str], *, loses: tuple[str, ...] = (), why_not: tuple[str, ...] = ()) -> dict[str, Any]:

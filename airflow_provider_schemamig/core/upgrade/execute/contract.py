@@ -177,7 +177,7 @@ def _give_back(leader: LeaderWriter, shard: Shard) -> None:
         return
     store = table_store(leader.env, leader.state, shard.shard)
     head = head_or_none(store)
-    leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it is given back as it is")
+    leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it stays where it is, unmanaged")
     if head is not None and head.sealed_for is not None:
         committed = unseal(store, head, leader.fence(shard.shard), leader.tag("unseal"), since=head.version)
         stand(shard.collection, [committed])

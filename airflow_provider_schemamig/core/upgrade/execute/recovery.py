@@ -201,9 +201,7 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
 def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
     if not table.is_another:
         return []
-    text = (
-        f"somebody made another table at {table.store.location.uri}: what was begun on the one before is given up, this one is left alone"
-    )
+    text = f"somebody made another table at {table.store.location.uri}: what was begun on the one before is abandoned, this one left alone"
     return [f"{intents[0].collection}: {text}"]
 
 

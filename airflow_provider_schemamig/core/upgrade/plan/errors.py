@@ -21,13 +21,13 @@ class HoldKeeps(Refusal):
 
     @property
     def message(self) -> str:
-        return f"{self.asks}, and generation {self.generation} keeps {self.lost} for its way back until {minute(self.until)}."
+        return f"{self.asks}, but the rollback of generation {self.generation} needs {self.lost} until {minute(self.until)}."
 
     @property
     def next_action(self) -> str:
         over = self.until <= pendulum.now("UTC")
-        first = "Its time is over: run `schemamig contract`, then this again" if over else "Wait until then"
-        return f"{first}, or give that way back up with --end-hold."
+        first = "That time is over: run `schemamig contract`, then this again" if over else "Wait until then"
+        return f"{first}, or end that hold now with --end-hold."
 
 
 class WayBackGone(Refusal):
@@ -35,7 +35,7 @@ class WayBackGone(Refusal):
 
     code = "way_back_gone"
     message = (
-        "a rollback would lose rows: which came in since the release is in the log of {uri}, and that was cleaned up (version {version} is "
+        "Rollback would lose rows: the log of {uri} that records the rows written since the release was cleaned up (version {version} is "
         "gone). Nothing was changed."
     )
     next_action = "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
@@ -56,7 +56,7 @@ class Unmanaged(Refusal):
     """A release wants something of a collection that this environment gave back."""
 
     code = "unmanaged"
-    message = "this environment gave the collection back (`unmanage`), and release {version} still uses it."
+    message = "this environment does not manage the collection any more (`unmanage`), and release {version} still uses it."
     next_action = (
         'Adopt it again (`schemamig adopt --table {collection}=URI`), or take it out of schema.sql with removal("{collection}"): where it '
         "is not managed any more, nothing is removed."

@@ -140,26 +140,24 @@ ADDED = (
     "fail while they do not know the new column"
 )
 _RETYPED = (
-    "from the shadow column on until contract the table has one more column: positional INSERT and MERGE ... * without autoMerge, and "
-    "delta-rs appends without schema_mode='merge', fail meanwhile (a declared rewrite spares them); from the cut-over's commit, in which "
-    "the columns change places, readers and writers of the release before are fenced, and others get the new type"
+    "until contract the table has an extra column: positional INSERT, MERGE ... * without autoMerge and delta-rs appends without "
+    "schema_mode='merge' fail (a declared rewrite spares them). From the cut-over on, readers and writers of the release before are "
+    "fenced, and others get the new type"
 )
 _SEALED = (
-    "writers that are faster than this commit twice (force: once) are refused by a seal while the rows that they brought are filled: "
-    "seconds, and at most {seal_seconds} (--seal-seconds)"
+    "if writers win the race for this commit twice (once with force), they are blocked while their rows are filled: for seconds, and at "
+    "most {seal_seconds} (--seal-seconds)"
 )
 _CAST_BACK = (
     "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
 )
 _CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
-_LAID_OUT = "older files are written anew in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
+_LAID_OUT = "older files are rewritten in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
 _FOUND_BY_VALUES = (
-    "it has no primary key, so a row of before that is changed or deleted after the commit is found by its values: if `down` makes others "
-    "of them than they were, the rollback is refused (rows_not_found) until that row is as it was"
+    "without a primary key, rollback finds changed and deleted rows by value: if `down` does not reproduce the old values, it is refused "
+    "(rows_not_found) until that row is as it was"
 )
-_NEW_TABLE_ON_THE_WAY_BACK = (
-    "its table is sealed; rows that it got stay in it as long as the hold was, and at least a day, until contract deletes it"
-)
+_NEW_TABLE_ON_THE_WAY_BACK = "its table is sealed and keeps its rows for as long as the hold was, at least a day, until contract deletes it"
 _RENAMED = "readers and writers that use the old name fail from the cut-over on"
 _DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
 
@@ -173,7 +171,7 @@ class _Explainer:
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = ", ".join(stage.collections)
-        summary = f"fence and finish or undo what an earlier leader left open on {names}"
+        summary = f"fence and finish or revert what an earlier leader left open on {names}"
         return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(ABORTS,))
 
     def visit_end_hold(self, stage: s.EndHold) -> Explanation:
@@ -227,7 +225,7 @@ class _Explainer:
         lines.append(f"{len(commits)} metadata commit(s) for all of them, {which} the writers in flight once")
         filled = [str(column) for column in sorted(filled_columns(online.chains))]
         if filled:
-            lines.append(f"older files are written anew with {', '.join(filled)}, in batches; CDF and streams see these rows change")
+            lines.append(f"older files are rewritten with {', '.join(filled)}, in batches; CDF and streams see these rows change")
         lines += [_LAID_OUT for change in stage.changes if isinstance(change, c.ChangeClustering)]
         return replace(found, lines=tuple(lines), breaks=(*found.breaks, *_held_to_rules(stage.changes)))
 

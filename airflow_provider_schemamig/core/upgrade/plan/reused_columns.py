@@ -82,6 +82,6 @@ def _note(env: EnvironmentRoot, state: State, collection: CollectionName, head: 
     except (LogTruncated, BackfillLogGone):  # cleaned up right now
         untold = "some"
     if untold != "0":
-        why = "rows from then and from later are in one file, others changed rows that an upgrade had filled which was given up, "
+        why = "rows from then and from later are in one file, others changed rows that a cancelled upgrade had filled, "
         why += "or the table's log was cleaned up since"
         yield f"Of {untold} file(s) it is not known ({why}): there every NULL becomes {default}, all other values stay."

@@ -152,7 +152,7 @@ def check_source(env: EnvironmentRoot, state: State, stage: Copy, reached: int) 
         raise CopyTooOld(collection=stage.collection, shard=shard, version=reached, since=age.since, kept_hours=age.kept_hours)
     if age.is_half:
         hours = f"{age.hours:.0f} of {age.kept_hours:.0f} hours"
-        return (f"{stage.collection}: the copy follows from {hours} of the source's history; past that it begins anew",)
+        return (f"{stage.collection}: the copy follows from {hours} of the source's history; past that it starts again",)
     return ()
 
 
@@ -161,7 +161,7 @@ def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
 
     ``row`` is the copy that was worked on. If a twin gave it up already, or committed it, there is nothing to give up.
     """
-    copying.listen(Event("copy", copying.stage.collection, note=f"begins anew: {why}"))
+    copying.listen(Event("copy", copying.stage.collection, note=f"starts again: {why}"))
 
     def decide(state: State) -> Sequence[Update]:
         known = state.replacements.get((row.collection, row.version, row.generation))

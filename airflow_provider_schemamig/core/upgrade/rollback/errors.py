@@ -26,12 +26,12 @@ class RowsNotFound(Refusal):
 
     code = "rows_not_found"
     message = (
-        "{rows} kind(s) of rows that were changed or deleted since the release are not found in the old table {uri}: it has no primary "
-        "key, and `down` makes other rows of them than they were. Nothing was taken back."
+        "{rows} different row(s) that were changed or deleted cannot be found in the old table {uri}: it has no primary key, and `down` "
+        "does not reproduce their old values. Nothing was rolled back."
     )
     next_action = (
-        "Give those rows back the values that they had at the commit, and run `schemamig rollback` again; or stay at the release: nothing "
-        "is lost by that, and a next one can lead back to the old shape."
+        "Restore the values that these rows had at the commit, and run `schemamig rollback` again. Or stay at the release: nothing is "
+        "lost, and a later release can lead back to the old shape."
     )
     uri: str
     rows: int

@@ -79,7 +79,7 @@ def _undo(leader: LeaderWriter, undo: Undo, jobs: Callable[[], JobRunner]) -> in
         return upto
     after = leader.state.shards[undo.old].sealed_version or 0
     if any(foreign_commits(flow.target_store(leader.env), after)):
-        leader.notes.append(f"{undo.step.collection}: the old shard {undo.old} got rows of others, too, while it was retired")
+        leader.notes.append(f"{undo.step.collection}: others wrote to the retired shard {undo.old}")
     flow = replace(flow, shown_at=upto)
     try:
         tailed = again(lambda: tail(leader.env, flow, where(leader.env, flow, start, after), upto, jobs()))

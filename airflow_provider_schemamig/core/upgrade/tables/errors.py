@@ -11,8 +11,8 @@ class WalkedBack(Conflict):
     """A twin of this generation took an online change back meanwhile."""
 
     code = "walked_back"
-    message = "{element} was walked back by another process of this generation: {reason}"
-    next_action = "Mend what it says; the next try begins anew."
+    message = "Another process of this deployment reverted {element}: {reason}"
+    next_action = "Fix the reported rows and run the command again."
     element: str
     reason: str
 
@@ -41,13 +41,10 @@ class SwapRaced(Conflict):
     """Each time all rows had their values, somebody wrote before the columns of a change of type could change places."""
 
     code = "swap_raced"
-    message = (
-        "rows came into {uri} {tries} times (the last at version {version}) after it was looked at and before its columns could change "
-        "places: its writers are faster."
-    )
+    message = "Writers added rows to {uri} {tries} times (the last at version {version}) between filling the new column and swapping it in."
     next_action = (
-        "Try again: what is filled stays filled. The last tries were behind a seal, which only RESTORE gets through: find out who restores "
-        "{collection} again and again, and have that stopped until this is done."
+        "Try again: what is filled stays filled. The last tries were behind a seal, which only RESTORE gets through. Find out who keeps "
+        "restoring {collection}, and have that stopped until this is done."
     )
     uri: str
     version: int

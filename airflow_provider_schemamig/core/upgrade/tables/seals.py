@@ -40,7 +40,7 @@ class SealLifted(Conflict):
 
     code = "seal_lifted"
     message = "the seal of shard {shard} was lifted by another process of this generation."
-    next_action = "Try again: the shard is sealed anew."
+    next_action = "Try again: the shard is sealed again."
     shard: str
 
 

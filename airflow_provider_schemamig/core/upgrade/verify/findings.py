@@ -30,7 +30,7 @@ class Inconsistent(Refusal):
 
     code = "inconsistent"
     message = "{sentence}."
-    next_action = "`schemamig verify --collection {collection}` names rows, files and the commits that wrote them; mend the rows."
+    next_action = "`schemamig verify --collection {collection}` names rows, files and the commits that wrote them; fix the rows."
     sentence: str
 
 

@@ -118,7 +118,7 @@ def lake(tmp_path: Path) -> Lake:
 def test_a_table_that_was_given_back_is_asked_about(lake: Lake) -> None:
     unmanage(lake.env, "flights")
     lose(lake)
-    assert "was given back" in unknown(lake, lake.first)["flights"]
+    assert "is unmanaged" in unknown(lake, lake.first)["flights"]
     rebuild(elsewhere(lake.env), lake.first, (), ["flights"])
 
 

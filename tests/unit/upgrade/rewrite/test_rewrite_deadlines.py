@@ -95,7 +95,7 @@ def test_a_driver_s_start_is_no_part_of_a_round_and_nobody_waits_for_it(found: R
 
 
 def test_rounds_that_take_too_long_are_refused_before_the_seal_with_the_figures(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NeverSettles, match=r"still takes 40 s after every round, .* which may last 60 s") as caught:
+    with pytest.raises(NeverSettles, match=r"after each round 40 s of changes remain, .* for 60 s at most") as caught:
         cut_over(found, monkeypatch, round_seconds=40.0)
     assert caught.value.retryable
     assert found.version == "1.0.0"
@@ -110,7 +110,7 @@ def test_rounds_of_tables_that_are_sealed_together_add_up(monkeypatch: pytest.Mo
     names = ("a", "b", "c")
     monkeypatch.setattr(rewrites, "_follow", lambda work, name, jobs: SimpleNamespace(seconds=12.0, stage=SimpleNamespace(collection=name)))
     work: Any = SimpleNamespace(plan=SimpleNamespace(of_kind=lambda kind: names if kind is Copy else ()), seal_seconds=60)
-    with pytest.raises(NeverSettles, match="the writers of 3 tables still takes 36 s"):
+    with pytest.raises(NeverSettles, match="the writers of 3 tables are too fast: after each round 36 s"):
         rewrites.follow_all(work, jobs)
 
 
@@ -152,7 +152,7 @@ def test_what_this_spark_cannot_catch_up_with_is_refused_before_anything_is_clai
         commands.preflight(found.env, found.lake.second, jobs=slow)
     (refusal,) = caught
     assert isinstance(refusal, SealTooShort)
-    assert f"{15.0 * refusal.statements:.0f} s, and they may wait 60 s" in refusal.message
+    assert f"{15.0 * refusal.statements:.0f} s, and the limit is 60 s" in refusal.message
     assert found.state.version == before
     done = commands.preflight(found.env, found.lake.second, seal_seconds=3600, jobs=slow)
     assert done.report.to_json()["timing"]["statement_seconds"] == 15.0

@@ -40,7 +40,7 @@ def test_it_is_refused_and_said_and_goes_once_the_row_is_as_it_was(tmp_path: Pat
     for lossy in (False, True):
         with refused("rows_not_found", "t") as found:
             commands.rollback(lake.env, jobs=JOBS, allow_lossy=lossy)
-        assert "values that they had at the commit" in str(found[0].next_action)
+        assert "values that these rows had at the commit" in str(found[0].next_action)
     assert lake.version == "1.1.0"
     assert not tables.snapshot(lake.path("t")).sealed
     whole(lake)

@@ -67,7 +67,7 @@ def varchar_shrunk(subject: Subject) -> Iterator[Hit]:
 def timestamp_zone_changed(subject: Subject) -> Iterator[Hit]:
     for changed, change in _conversions(subject):
         if {_name(change.old), _name(change.new)} == _TIMES:
-            yield subject.at_step(changed, f"{_kinds(change)}: every value is read in the time zone of whoever converts it")
+            yield subject.at_step(changed, f"{_kinds(change)}: every value is read in the time zone of the converting session")
 
 
 @rule("SM108", "rewrite-without-down", Severity.WARNING, "a rewrite without down: rollback loses what was written since")

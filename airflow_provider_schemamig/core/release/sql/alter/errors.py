@@ -39,7 +39,7 @@ class NameInUse(SqlRefusal):
     """What is to go, or to change its name, is used by something that would be wrong afterwards."""
 
     code = "name_in_use"
-    message = "{where}: {action} cannot be: it is used by {users}."
+    message = "{where}: {action} is not allowed: it is used by {users}."
     next_action = "Drop or change that first, by a statement of its own."
     action: str
     users: Sequence[str]
