@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
-from airflow_provider_schemamig.core.ledger.rows import HoldState
+from airflow_provider_schemamig.core.ledger.rows import HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
@@ -19,11 +21,17 @@ from airflow_provider_schemamig.core.schema.changes import AddKey, Change, DropK
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade import alter
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome
+from airflow_provider_schemamig.core.upgrade.execute import expand, recovery
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import physical_after
+from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions, physical_after
+from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import stages
-from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
+from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
+from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target
+from airflow_provider_schemamig.core.upgrade.tasks import leader
 
 #: What says of a commit that it changed more than rows.
 _METADATA = ("protocol", "metaData", "domainMetadata")
@@ -37,21 +45,69 @@ class Commit:
     schema: Declaration | None = None
 
 
-def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Generation, *, runs: int = 1) -> bool:
-    """Compare; False if there is nothing to compare: the plan settles what others left, which depends on how far they came.
+class ExplainedRuns:
+    """The upgrades of a test: each that comes through made the commits that its plan explained."""
 
-    Of a generation with several ``runs``, twins or retries, the seals that one of them lifted again are left out.
-    """
+    def __init__(self) -> None:
+        self._runs: Counter[tuple[str, Generation]] = Counter()
+        self._settled: dict[tuple[str, Generation], tuple[View, Planned]] = {}
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        go_through, settle = leader.go_through, recovery.settle
+
+        def checked(env: EnvironmentRoot, found: Preflight, generation: Generation, **options: Any) -> Outcome:
+            self._runs[env.location.uri, generation] += 1
+            outcome = go_through(env, found, generation, **options)
+            self._check(env, found.report, generation)
+            return outcome
+
+        def settled(writer: LeaderWriter, *given: Any, **options: Any) -> None:
+            is_open = bool(writer.state.intents)
+            settle(writer, *given, **options)
+            if is_open:
+                self._look(writer)
+
+        patch.setattr(leader, "go_through", checked)
+        patch.setattr(alter, "go_through", checked)
+        patch.setattr(expand, "settle", settled)
+
+    def _look(self, writer: LeaderWriter) -> None:
+        """Plan over what settling left, which is what the tasks derive their stages from."""
+        key = writer.env.location.uri, writer.generation
+        if key not in self._settled:
+            self._settled[key] = plan_target(
+                writer.env, writer.state, writer.plan.target, HoldOptions(bool(writer.plan.ends), writer.deployment.ignore_nodes)
+            )
+
+    def _check(self, env: EnvironmentRoot, report: PlanReport, generation: Generation) -> None:
+        if env.location.local_path is None:
+            return  # the commits are looked at as files
+        check_derived(report)
+        runs = self._runs[env.location.uri, generation]
+        if report.plan.of_kind(s.Settle):
+            view, planned = self._settled[env.location.uri, generation]
+            report = replace(report, planned=planned, view=view)
+            check_derived(report)
+        check_explained(env, report, generation, runs=runs)
+
+
+def check_derived(report: PlanReport) -> None:
+    """Compare a plan's stages with those that are derived without what the planner asks besides."""
     plan, state = report.plan, report.view.state
-    if plan.of_kind(s.Settle):
-        return False
     holds = [state.holds[found] for found in sorted(plan.ends)] if state is not None else []
     derived = stages(plan.target, state, holds)
     assert derived == plan.stages, f"derived {derived}, planned {plan.stages}"
+
+
+def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Generation, *, runs: int = 1) -> None:
+    """Compare what a plan explains with the commits of its generation. ``report``: as settling left it.
+
+    Of a generation with several ``runs``, twins or retries, the seals that one of them lifted again are left out.
+    """
     now = LedgerReader(env).state()
     hold = now.holds.get(generation)
     contracted = hold is not None and hold.state is HoldState.CLOSED
-    known = explained(report, contracted=contracted)
+    known = explained(env, report, generation, contracted=contracted)
     wanted = {_shard(report, now, generation, name): commits for name, commits in known.items() if commits}
     wanted = {shard: commits for shard, commits in wanted.items() if shard in now.shards}  # else contract has deleted it
     made = {shard: _made(env, now, shard, generation, runs) for shard, row in now.shards.items() if row.adopted or row.is_at_own_place}
@@ -63,15 +119,15 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
             if expected.schema is not None:
                 head = read_head(table_store(env, now, shard), version)
                 assert is_in_place(expected.schema, head), f"{shard} at {version}: {expected}"
-    return True
 
 
 def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Generation, runs: int) -> list[tuple[str, int]]:
     """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
 
-    Of a generation that a rollback began to undo, and that goes on: those since. Of several ``runs``: without seals that were given up.
+    Of a generation that settled what others left, or that a rollback began to undo, and that goes on: those since.
+    Of several ``runs``: without seals that were given up.
     """
-    found = list(commits_of(env, state, shard, generation))
+    found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
     undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
     found = found[undone:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
@@ -89,9 +145,11 @@ def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:
     return next((number for number, pair in enumerate(pairs) if pair == actions), None)
 
 
-def explained(report: PlanReport, *, contracted: bool = False) -> Mapping[tuple[str, CollectionName], list[Commit]]:
+def explained(
+    env: EnvironmentRoot, report: PlanReport, generation: Generation, *, contracted: bool
+) -> Mapping[tuple[str, CollectionName], list[Commit]]:
     """Return the commits of each table, in their order, by (``new`` or ``old`` table, what it is called). ``contracted``: no hold."""
-    expected = _Expected(report)
+    expected = _Expected(env, report, generation)
     for stage in report.plan.stages:
         match stage:
             case s.Build() | s.Copy():
@@ -111,7 +169,9 @@ def explained(report: PlanReport, *, contracted: bool = False) -> Mapping[tuple[
 
 @dataclass
 class _Expected:
+    env: EnvironmentRoot
     report: PlanReport
+    generation: Generation
     commits: defaultdict[tuple[str, CollectionName], list[Commit]] = field(default_factory=lambda: defaultdict(list))
     #: What each evolved table looks like after the stages so far.
     schemas: dict[CollectionName, Declaration] = field(default_factory=dict)
@@ -133,14 +193,29 @@ class _Expected:
             self._add(stage.source, stage.kind, (*swapped, *stage.changes))
 
     def _add(self, source: CollectionName, action: str, changes: Sequence[Change]) -> None:
-        assert self.report.view.state is not None
-        head = None if source in self.schemas else self.report.view.heads[source]
-        before = self.schemas.get(source, physical_after(self.report.view.state, source, self.report.plan.ends))
+        state = self.report.view.state
+        assert state is not None
+        head = None if source in self.schemas else self._head(state, source)
+        before = self.schemas.get(source, physical_after(state, source, self.report.plan.ends))
         after = self.schemas[source] = apply(before, changes)
-        pins = self.report.view.state.pins.values()
-        is_pinned = any(pin.shard == self.report.view.state.objects[source].shard for pin in pins)
+        shard = state.objects[source].shard
+        if head is not None and self._is_adopted(state, shard) and is_in_place(after, head):
+            return
+        is_pinned = any(pin.shard == shard for pin in state.pins.values())
         if not _is_there(before, after, changes, head, is_pinned=is_pinned):
             self.commits["old", source].append(Commit(action, after))
+
+    def _head(self, state: State, source: CollectionName) -> Head | None:
+        """Return what the table was like before any commit of the generation; None if an earlier run made some of them."""
+        head = self.report.view.heads[source]
+        assert head is not None
+        found = commits_of(self.env, state, state.objects[source].shard, self.generation)
+        return None if any(version <= head.version and action not in ("settle", "undo") for action, version in found) else head
+
+    def _is_adopted(self, state: State, shard: ShardId) -> bool:
+        """Return whether an earlier generation made the expand commit of this one."""
+        intent = state.transition(shard, IntentKind.EXPAND, self.generation)
+        return intent is not None and intent.done_version is not None
 
 
 def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change], head: Head | None, *, is_pinned: bool) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.storage import store
+from tests.support.explained import ExplainedRuns
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -20,3 +21,9 @@ def _quick() -> Iterator[None]:
         patch.setattr(file_lock, "_GAP_SECONDS", 0.0)
         patch.setattr(store, "CONFIRM_SECONDS", 0.0)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _plan_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every upgrade of these tests that comes through makes the commits that its plan explained."""
+    ExplainedRuns().install(monkeypatch)
