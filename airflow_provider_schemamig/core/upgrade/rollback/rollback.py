@@ -34,11 +34,12 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome, keep_fences, leading, pending_holds, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome, keep_fences, leading, plan_of
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
@@ -87,22 +88,8 @@ def roll_back(
     if begun is not None and begun.state is DeploymentState.ROLLED_BACK:  # its answer was lost
         done = f"{begun.target} was rolled back under this claim already"
         return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
-    known = ledger.state()
-    if promoted is not None:
-        leading(known, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
-    deployment = to_roll_back(known)
-    if begun is not None and begun.generation != deployment.generation:
-        raise NothingToRollBack(why=f"generation {deployment.generation} took over meanwhile")
-    if deployment.state is DeploymentState.COMMITTED:
-        hold, plan = known.holds[deployment.generation], plan_of(env, deployment)
-        check_undoable(env, known, deployment, plan, hold)
-        losses = () if allow_lossy else (*lossy(env, known, deployment), *lossy_casts(env, known, plan, hold, jobs))
-        if losses:
-            raise LossyRollback(losses=losses)
-    state = ledger.transact(lambda state: _raise_epoch(state, deployment, claim_id))
-    assert state.leader is not None  # just written
-    leadership = Leadership(state.leader.generation, state.leader.epoch)
-    leader = LeaderWriter(env, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, ledger, listen)
+    deployment = _checked(env, ledger.state(), jobs, begun, promoted, allow_lossy=allow_lossy)
+    leader = _led(env, ledger, listen, deployment, claim_id)
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
         note = append_history(env, HistoryEntry.ended("rollback", started, generation=leader.generation, outcome="begun"))
@@ -115,16 +102,43 @@ def roll_back(
         remove_shards(leader, own_shards(leader), "cleanup")
         leader.append(lambda state: _closed(state, leader))
         _clean_up_before(leader)
-    target = leader.plan.target
-    return Outcome(
-        target.version,
-        target.source,
-        leader.generation,
-        leader.epoch,
-        tuple(leader.results),
-        pending_holds(leader.state),
-        tuple(leader.notes),
-    )
+    outcome = leader.outcome()
+    return replace(outcome, source=outcome.target, target=outcome.source)
+
+
+def _checked(
+    env: EnvironmentRoot,
+    state: State,
+    jobs: Callable[[], JobRunner],
+    begun: Deployment | None,
+    promoted: Generation | None,
+    *,
+    allow_lossy: bool,
+) -> Deployment:
+    """Return the deployment that is to be rolled back, before anything is written. ``begun``: what the claim began to roll back.
+
+    Raises NothingToRollBack, LossyRollback, and what ``check_undoable`` raises; with ``promoted`` Fenced, WrongState.
+    """
+    if promoted is not None:
+        leading(state, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
+    deployment = to_roll_back(state)
+    if begun is not None and begun.generation != deployment.generation:
+        raise NothingToRollBack(why=f"generation {deployment.generation} took over meanwhile")
+    if deployment.state is DeploymentState.COMMITTED:
+        hold, plan = state.holds[deployment.generation], plan_of(env, deployment)
+        check_undoable(env, state, deployment, plan, hold)
+        losses = () if allow_lossy else (*lossy(env, state, deployment), *lossy_casts(env, state, plan, hold, jobs))
+        if losses:
+            raise LossyRollback(losses=losses)
+    return deployment
+
+
+def _led(env: EnvironmentRoot, ledger: LedgerWriter, listen: Listener, deployment: Deployment, claim_id: str | None) -> LeaderWriter:
+    """Return the leader of the rollback, under a higher epoch."""
+    state = ledger.transact(lambda state: _raise_epoch(state, deployment, claim_id))
+    assert state.leader is not None  # just written
+    leadership = Leadership(state.leader.generation, state.leader.epoch)
+    return LeaderWriter(env, state, state.deployments[deployment.generation], plan_of(env, deployment), leadership, ledger, listen)
 
 
 def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> Sequence[Update]:
@@ -172,20 +186,7 @@ def _undo_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_loss
     warm_up(leader, undos, jobs)
     closed = time.monotonic()
     try:
-        for swap in swaps:
-            close_new(leader, swap)
-        losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
-        if losses:  # rows came in between the first look and the seals
-            raise LossyRollback(losses=losses)
-        for swap in swaps:
-            if any(undo.old == swap.back for undo in undos):
-                open_old(leader, swap, undos)
-        undone = undo_rows(leader, undos, jobs)
-        check_undone(leader, undone)
-        reverted = revert_all(leader, jobs, lossy=allow_lossy)
-        for swap in swaps:
-            open_old(leader, swap, ())
-        check_undone(leader, undone)
+        reverted = _while_sealed(leader, swaps, undos, jobs, allow_lossy)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
         open_again(leader, swaps)
@@ -198,6 +199,28 @@ def _undo_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_loss
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
     leader.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
     leader.report("rollback", None, None, started)
+
+
+def _while_sealed(
+    leader: LeaderWriter, swaps: Sequence[ShardSwap], undos: Sequence[Undo], jobs: Callable[[], JobRunner], allow_lossy: bool
+) -> RolledBackTables:
+    """Seal the new shards, bring their rows into the old ones, and revert all other tables. Raises LossyRollback, as rows may have come
+    in between the first look and the seals, and what ``undo_rows`` and ``revert_all`` raise."""
+    for swap in swaps:
+        close_new(leader, swap)
+    losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
+    if losses:
+        raise LossyRollback(losses=losses)
+    for swap in swaps:
+        if any(undo.old == swap.back for undo in undos):
+            open_old(leader, swap, undos)
+    undone = undo_rows(leader, undos, jobs)
+    check_undone(leader, undone)
+    reverted = revert_all(leader, jobs, lossy=allow_lossy)
+    for swap in swaps:
+        open_old(leader, swap, ())
+    check_undone(leader, undone)
+    return reverted
 
 
 def _bring_back(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
