@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.keys import key_of
 from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg, Round, RowWork, Validate
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
@@ -59,8 +60,7 @@ def change_online(leader: LeaderWriter, jobs: Jobs, collections: Sequence[str] |
     """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
     is done is found done.
 
-    A refusal of one collection walks that one back; the others go on. The course of a collection is made once, and once more after a way
-    back that was cut short, which leaves the table elsewhere. Raises DataViolation, DriftFound, WrongState before expand.
+    A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
     """
     refusals: list[SchemamigError] = []
     for step in leader.evolutions():
@@ -71,27 +71,37 @@ def change_online(leader: LeaderWriter, jobs: Jobs, collections: Sequence[str] |
             continue
         check_expanded(leader, step)
         open_again(leader, item.shard)
-        refused = len(refusals)
-        walk, was_changed = Walk(leader, item.collection, item.shard, item.operations), is_changed(leader, item)
-        try:
-            if exchanges(item.begin, item.origin, ()):  # a way back that was cut short
-                _take_back(leader, item, jobs)
-                item = course(leader, step) or item
-            _Run(leader, item, jobs).to_the_end()
-            if not was_changed:
-                walk.ended()
-        except Refusal as refusal:
-            refusal.collection = refusal.collection or item.collection
-            refusals.append(refusal)
-            try:
-                walk_back(leader, item, refusal.message, jobs)
-                walk.ended(refusal.code, f"walked back: {refusal.message}")
-            except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
-                refusals.append(stuck)
-                walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
-        if item.swap is None or len(refusals) > refused:  # else it is not over yet
+        found = _change_table(leader, step, item, jobs)
+        refusals += found
+        if item.swap is None or found:  # else it is not over yet
             _forget_force(leader, item.collection)
     raise_refusals(refusals)
+
+
+def _change_table(leader: LeaderWriter, step: Evolve, item: Course, jobs: Jobs) -> list[SchemamigError]:
+    """Take one collection to the end of its course, or walk it back; return what was refused.
+
+    After a way back that was cut short its course is made once more: that leaves the table elsewhere.
+    """
+    walk, was_changed = Walk(leader, item.collection, item.shard, item.operations), is_changed(leader, item)
+    refusals: list[SchemamigError] = []
+    try:
+        if exchanges(item.begin, item.origin, ()):
+            _take_back(leader, item, jobs)
+            item = course(leader, step) or item
+        _Run(leader, item, jobs).to_the_end()
+        if not was_changed:
+            walk.ended()
+    except Refusal as refusal:
+        refusal.collection = refusal.collection or item.collection
+        refusals.append(refusal)
+        try:
+            walk_back(leader, item, refusal.message, jobs)
+            walk.ended(refusal.code, f"walked back: {refusal.message}")
+        except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
+            refusals.append(stuck)
+            walk.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
+    return refusals
 
 
 def _forget_force(leader: LeaderWriter, collection: CollectionName) -> None:
