@@ -110,7 +110,7 @@ def _filled(template: str) -> Callable[[Any], str]:
 
 
 def _without_credentials(tell: Callable[[Any], str]) -> Callable[[Any], str]:
-    """``tell``, a text made of an error's fields. In the text alone there is no telling where a field ends that somebody typed."""
+    """Fill an error's fields into the text ``tell``. In the text alone there is no telling where a field ends that somebody typed."""
 
     @functools.wraps(tell)
     def told(error: Any) -> str:

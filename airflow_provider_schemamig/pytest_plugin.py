@@ -109,7 +109,7 @@ class PathItem(pytest.Item):
         self._run()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return what is wrong with the release is said in words; a traceback would only show this plugin."""
+        """Return the failure in words where the release is wrong; a traceback would only show this plugin."""
         return str(excinfo.value) if isinstance(excinfo.value, SchemamigError) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -64,7 +64,7 @@ class Lines:
 
 
 def line(event: Event) -> str:
-    """``expand  12/1000  flights  0.03 s  note``."""
+    """Return a line such as ``expand  12/1000  flights  0.03 s  note``."""
     parts = [event.stage]
     if event.total:
         parts.append(f"{event.done}/{event.total}")

@@ -138,7 +138,7 @@ async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONRespo
 
 @actions.post("/env/{key}/reject")
 async def reject(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
-    """ReadAnswer Airflow's waiting approval with no."""
+    """Answer Airflow's waiting approval with no."""
     waiting = await _waiting(place, asked.generation)
     if waiting is None:
         return _refused("nothing_waits", "no approval of Airflow's waits for this generation.", "Cancel the generation to give it up.")

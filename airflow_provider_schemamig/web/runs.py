@@ -100,7 +100,7 @@ def waiting_approval(claimed_by: str) -> WaitingApproval | None:
 
 
 def answer(approval: WaitingApproval, user: BaseUser, *, approve: bool) -> None:
-    """ReadAnswer an approval as the user. Raises HTTPException: 403 for one it is not assigned to, 409 where somebody was faster."""
+    """Answer an approval as the user. Raises HTTPException: 403 for one it is not assigned to, 409 where somebody was faster."""
     payload = UpdateHITLDetailPayload(chosen_options=["Approve" if approve else "Reject"], params_input={})
     with create_session() as session:
         update_hitl_detail(approval.dag_id, approval.run_id, approval.task_id, payload, user, session, approval.map_index)

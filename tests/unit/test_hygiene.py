@@ -39,6 +39,12 @@ FORBIDDEN = {
 CITATIONS = re.compile(r"DESIGN (section|promise)|\b[Ss]eeds? 00\d|\([Rr]esearch|\b[Rr]esearch(/|:| (fact|found))|\(issue \d")
 #: A dotted name in a docstring or a comment, in two pairs of backticks.
 DOTTED = re.compile(r"``([a-z_]+(?:\.[a-z_]+)+)(?:\(\))?``")
+#: Words that begin a sentence about something, not one that says what is done.
+NO_VERBS = re.compile(
+    "(?:A|All|An|Another|As|At|Because|Both|By|Each|Everything|For|How|If|In|It|Its|Nobody|Nothing|Of|On|One|"
+    "Only|Other|Over|That|The|Their|These|They|This|Those|Under|What|Whatever|When|Where|Whether|Which|Who|Whoever|Why|With|Without)"
+)
+VERBS_IN_S = frozenset({"Pass", "Process"})
 #: Folders that had another name.
 GONE = {"deltalog", "elements", "handles", "shards"}
 
@@ -174,6 +180,45 @@ def test_a_test_of_two_words_names_what_its_file_is_about() -> None:
                 if len(words) <= 2 and about.isdisjoint(words):
                     nameless.append(f"{path.relative_to(ROOT)}: {name}")
     assert nameless == []
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """As in "Return the head": a word in the imperative."""
+    other = []
+    for path in tracked():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
+            for node in ast.walk(ast.parse(text_of(path))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__init__":
+                    first = (ast.get_docstring(node) or "Return").split()[0].strip(".,:;")
+                    if (
+                        NO_VERBS.fullmatch(first)
+                        or not re.fullmatch(r"[A-Z][a-z]+", first)
+                        or (first.endswith("s") and first not in VERBS_IN_S)
+                    ):
+                        other.append(f"{path.relative_to(ROOT)}:{node.lineno}: {first}")
+    assert other == []
+
+
+def test_generators_yield_and_say_so() -> None:
+    returning = []
+    for path in tracked():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT:
+            for node in ast.walk(ast.parse(text_of(path))):
+                if isinstance(node, ast.FunctionDef) and (ast.get_docstring(node) or "").startswith("Return ") and _yields(node):
+                    returning.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert returning == []
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    """In itself: not in a function inside, and not as a context manager, which yields once."""
+    left: list[ast.AST] = [] if any("contextmanager" in ast.unparse(each) for each in function.decorator_list) else [*function.body]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            left += ast.iter_child_nodes(node)
+    return False
 
 
 def test_no_two_public_classes_have_one_name() -> None:

@@ -181,7 +181,7 @@ def show_streams(to: Console, document: Document) -> None:
 
 
 def _streams(streams: Sequence[Document]) -> Iterator[RenderableType]:
-    """Return what waits, with why, and then how far the others are."""
+    """Yield what waits, with why, and then how far the others are."""
     if not streams:
         return
     table = table_of("from", "to", "collection", "state", "behind>", "for>", "as of")

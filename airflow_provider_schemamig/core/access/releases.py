@@ -57,7 +57,7 @@ class Declared:
 
 
 def declared_by(env: EnvironmentRoot, state: State, collection: CollectionName, release: Version | None) -> Declared:
-    """``release`` None: as the environment has it now. Raises UnknownRelease, NotInRelease, NoEnvironment."""
+    """Return a release's declaration; ``release`` None: what the environment has. Raises UnknownRelease, NotInRelease, NoEnvironment."""
     if state.release is None:
         raise NoEnvironment(uri=env.location.uri)
     current = state.release.version

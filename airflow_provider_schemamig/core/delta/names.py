@@ -24,7 +24,7 @@ def stored_field(schema: Mapping[str, Any], physical: str) -> JsonField | None:
 
 
 def structs_in(data_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return every struct at or below a type with its dotted logical path, outer before inner."""
+    """Yield every struct at or below a type with its dotted logical path, outer before inner."""
     if not isinstance(data_type, dict):
         return
     match data_type.get("type"):
@@ -40,7 +40,7 @@ def structs_in(data_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, 
 
 
 def fields_in(data_type: Any) -> Iterator[tuple[ColumnPath, JsonField]]:
-    """Return every field at or below a type with its dotted logical path."""
+    """Yield every field at or below a type with its dotted logical path."""
     for path, struct in structs_in(data_type):
         for field in struct["fields"]:
             yield ColumnPath(f"{path}.{field['name']}" if path else field["name"]), field

@@ -65,7 +65,7 @@ def _remains(env: EnvironmentRoot) -> tuple[str, ...]:
 
 
 def _folders(env: EnvironmentRoot) -> Iterator[str]:
-    """Return the folders below the place, those that are near first: not more than a person would make by mistake."""
+    """Yield the folders below the place, those that are near first: not more than a person would make by mistake."""
     store, found = env.store(), deque([""])
     for _ in range(_LISTINGS):
         if not found:

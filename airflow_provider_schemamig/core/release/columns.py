@@ -60,7 +60,7 @@ def compose(earlier: Origins, later: Origins) -> Origins:
 
 
 def levels(old: Declaration, new: Declaration, origins: Origins) -> Iterator[ColumnLevel]:
-    """Return every struct that both sides have, outermost first."""
+    """Yield every struct that both sides have, outermost first."""
     todo = [ColumnLevel("", old.fields, "", new.fields)]
     while todo:
         level = todo.pop(0)
@@ -70,7 +70,7 @@ def levels(old: Declaration, new: Declaration, origins: Origins) -> Iterator[Col
 
 
 def inner_levels(old: DataType, new: DataType, old_path: str, new_path: str) -> Iterator[ColumnLevel]:
-    """Return the structs directly within a pair of types; none where the kinds of type differ."""
+    """Yield the structs directly within a pair of types; none where the kinds of type differ."""
     match (old, new):
         case (Struct(fields=before), Struct(fields=after)):
             yield ColumnLevel(f"{old_path}.", before, f"{new_path}.", after)

@@ -116,7 +116,7 @@ class StreamState:
         return self.pause is not None or self.error is not None
 
     def rests(self, settings: StreamSettings, now: pendulum.DateTime) -> bool:
-        """Return what waits is looked at anew only now and then, a mismatch more seldom; a run before that leaves it alone."""
+        """Return whether a stream that waits is left alone in this run: it is tried again only now and then, a mismatch more seldom."""
         if self.pause is not None:
             interval = settings.recompute if self.pause.reason is PauseReason.SCHEMA_MISMATCH else settings.retry
             return self.pause.recomputed_at + interval > now

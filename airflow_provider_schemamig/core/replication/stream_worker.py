@@ -298,6 +298,6 @@ class Run:
 
 
 def _at_position(state: StreamState, where: RowPosition) -> StreamState:
-    """Return what was seen counts as long as it was seen from there."""
+    """Return the state at ``where``; what was seen counts only as long as the stream is where it was seen from."""
     seen = max(state.seen, where.at) if (state.shard, state.checkpoint) == (where.shard, where.at) else where.at
     return replace(state, shard=where.shard, checkpoint=where.at, seen=seen)

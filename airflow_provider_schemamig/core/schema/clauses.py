@@ -70,13 +70,13 @@ class Clause:
 
 
 def default_text(text: str) -> str | None:
-    """A default's canonical text; ``NULL`` is what a column without default has."""
+    """Return a default's canonical text; ``NULL`` is what a column without default has."""
     canonical = expression_text(text)
     return None if canonical == "NULL" else canonical
 
 
 def expression_text(text: str) -> str:
-    """Return what is no SQL at all is kept as it stands: what is on a table is compared, never interpreted."""
+    """Return the expression in canonical form. What is no SQL stays as it is: a table's texts are compared, never interpreted."""
     try:
         return canonical_text(text)
     except BrokenText:
@@ -219,7 +219,7 @@ def clause_of(change: SetClause) -> Clause:
 
 
 def clauses_of(field: Field) -> Iterator[tuple[Clause, str]]:
-    """Return each clause that the column has, with its expression."""
+    """Yield each clause that the column has, with its expression."""
     for clause in CLAUSES:
         text = clause.of(field)
         if text is not None:
@@ -232,7 +232,7 @@ def fills_itself(field: Field) -> bool:
 
 
 def readers_of(fields: Sequence[Field], path: str) -> Iterator[tuple[Clause, Field]]:
-    """Return the other columns whose clause reads the column that ``path`` is, or is inside of."""
+    """Yield the other columns whose clause reads the column that ``path`` is, or is inside of."""
     root = path.partition(".")[0].lower()
     for field in fields:
         for clause, text in clauses_of(field):

@@ -103,7 +103,7 @@ class Declaration:
 
 
 def walk(fields: tuple[Field, ...], prefix: str = "") -> Iterator[tuple[ColumnPath, Field]]:
-    """Return every field with its dotted path, outer before inner, at any depth."""
+    """Yield every field with its dotted path, outer before inner, at any depth."""
     for f in fields:
         path = f"{prefix}{f.name}"
         yield ColumnPath(path), f

@@ -23,21 +23,21 @@ class UnusableExpression(Refusal):
 
 
 def refuse_default(path: str, expression: str | None, data_type: DataType) -> None:
-    """Raises UnusableExpression."""
+    """Refuse a DEFAULT that no writer could evaluate. Raises UnusableExpression."""
     fault = None if expression is None else default_fault(expression, data_type)
     if fault is not None:
         raise UnusableExpression(used_by=f"the DEFAULT of {path}", expression=str(expression), reason=fault)
 
 
 def refuse_check(name: str, expression: str, fields: Sequence[Field]) -> None:
-    """Raises UnusableExpression."""
+    """Refuse a CHECK that no writer could evaluate. Raises UnusableExpression."""
     fault = check_fault(expression, tuple(fields))
     if fault is not None:
         raise UnusableExpression(used_by=f"the CHECK {name}", expression=expression, reason=fault)
 
 
 def unusable_in(declaration: Declaration) -> Iterator[UnusableExpression]:
-    """Everything in a declaration that no writer could evaluate."""
+    """Yield everything in a declaration that no writer could evaluate."""
     for field in declaration.fields:
         for clause, text in clauses_of(field):
             fault = clause.fault(text, field, declaration.fields)
@@ -52,6 +52,6 @@ def unusable_in(declaration: Declaration) -> Iterator[UnusableExpression]:
 
 
 def newly_unusable(old: Declaration | None, new: Declaration) -> Iterator[UnusableExpression]:
-    """``unusable_in`` the new declaration, without what the old one said in the same words: it stands on tables already."""
+    """Yield what is ``unusable_in`` the new declaration and not in the old one: tables have the latter already."""
     before = set() if old is None else {(found.used_by, found.expression) for found in unusable_in(old)}
     return (found for found in unusable_in(new) if (found.used_by, found.expression) not in before)

@@ -26,7 +26,7 @@ class RowsDigest:
         return RowsDigest(self.rows - other.rows, self.xor ^ other.xor, self.sum - other.sum)
 
     def to_json(self) -> dict[str, Any]:
-        """``sum`` as text: it has more digits than other JSON readers keep."""
+        """Return ``sum`` as text: it has more digits than other JSON readers keep."""
         return {"rows": self.rows, "sum": str(self.sum), "xor": self.xor}
 
     @classmethod

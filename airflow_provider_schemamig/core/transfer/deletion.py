@@ -48,7 +48,7 @@ def _check_made(shard: Shard) -> None:
 
 
 def _around(uri: str) -> Iterator[str]:
-    """Return the place itself, and all that it is in."""
+    """Yield the place itself, and all that it is in."""
     scheme, _, path = uri.partition("://")
     for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
         yield f"{scheme}://{folder}"

@@ -101,7 +101,7 @@ def check_times(store: ReadStore, head: Head, columns: Fields, collection: Colle
 
 
 def _times(data_type: DataType, path: str, *, has_statistics: bool) -> Iterator[tuple[str, Primitive, bool]]:
-    """Return the paths and types of all TIMESTAMPs and DATEs in a column, and whether files have statistics of them."""
+    """Yield the paths and types of all TIMESTAMPs and DATEs in a column, and whether files have statistics of them."""
     match data_type:
         case Primitive():
             if data_type in (_TIME, _DATE):

@@ -155,7 +155,7 @@ def _changes_rows(action: RawAction) -> bool:
 
 
 def _complete(store: ReadStore, lo: int, replay: _Replay) -> Iterator[RawAction]:
-    """Return the removed files as ``add`` actions. A ``remove`` may lack what it takes to read the file; the ``add`` before it has it."""
+    """Yield the removed files as ``add`` actions. A ``remove`` may lack what it takes to read the file; the ``add`` before it has it."""
     before: Mapping[FileId, RawAction] | None = None
     for file, remove in replay.removed.items():
         if file in replay.seen:
@@ -177,7 +177,7 @@ def _by_path(files: Iterable[RawAction]) -> tuple[RawAction, ...]:
 
 
 def _checkpoint_files(store: ReadStore, names: Sequence[str], statistics: bool) -> Iterator[RawAction]:
-    """Return the ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
+    """Yield the ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
     for name in names:
         adds, sidecars = _json_files(store, name) if name.endswith(".json") else _parquet_files(store, name, statistics)
         yield from adds

@@ -153,7 +153,7 @@ def set_not_null(draft: MetadataDraft, change: SetNotNull) -> None:
 
 
 def set_clause(draft: MetadataDraft, change: SetClause) -> None:
-    """Rows written from now on; files stay as they are (never EXISTS_DEFAULT: only Spark would see it)."""
+    """Set the default of rows written from now on; files stay as they are (never EXISTS_DEFAULT: only Spark would see it)."""
     clause, found = clause_of(change), draft.field(change, change.path)
     _refuse_identity(change, found)
     text = found["metadata"].get(clause.key)

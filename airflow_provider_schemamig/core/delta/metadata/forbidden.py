@@ -72,14 +72,14 @@ def _stands(metadata: RawAction, key: str) -> bool:
 
 
 def forbids_now(before: RawAction, after: RawAction, features: frozenset[str]) -> Iterator[str]:
-    """Return why what these two metadata differ by may not be switched on: files of before may be made by a feature that the table has."""
+    """Yield why what these two metadata differ by may not be switched on: files of before may be made by a feature that the table has."""
     for pair in (pair for name in sorted(features & FEATURES.keys()) for pair in FEATURES[name].forbids):
         if pair.had and is_on(after, pair.other) and not is_on(before, pair.other):
             yield pair.had
 
 
 def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
-    """Return why Delta would refuse to write this metadata."""
+    """Yield why Delta would refuse to write this metadata."""
     configuration = metadata.get("configuration") or {}
     yield from _losses(schema, metadata)
     yield from (pair.reason for pair in _pairs(metadata) if not pair.lost)
@@ -107,7 +107,7 @@ def without_mapping(schema: Mapping[str, Any]) -> str | None:
 
 
 def layout_faults(schema: Mapping[str, Any], partition_columns: Sequence[str]) -> Iterator[str]:
-    """Return why Delta would refuse to make a table that is partitioned so."""
+    """Yield why Delta would refuse to make a table that is partitioned so."""
     by_name = {field["name"]: field for field in schema["fields"]}
     if partition_columns and len(set(partition_columns)) >= len(by_name):
         yield "all its columns are PARTITIONED BY, and none is left for its files"

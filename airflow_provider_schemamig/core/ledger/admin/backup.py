@@ -209,7 +209,7 @@ def _of_the_ledger(source: Store, key: str) -> bytes:
 
 
 def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
-    """Return all that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
+    """Yield all that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
     yield from (f"{FOLDER}/{name}" for name in reader.table.files())
     yield from (f"{PLANS}/{name}" for name in store.names(PLANS))
     yield from (f"{LOG}/{name}" for name in store.names(LOG) if name[:20].isdigit() and int(name[:20]) <= version)

@@ -79,7 +79,7 @@ def _shards(found: Iterable[tuple[str, str]]) -> Iterator[Shard]:
 
 
 def _updates(rows: Iterable[RawRow], generation: Generation, epoch: Epoch, ts: int) -> Iterator[RawRow]:
-    """Return the numbers, the leader's row with its new epoch, and the fence that every live table has to get."""
+    """Yield the numbers, the leader's row with its new epoch, and the fence that every live table has to get."""
     current = [identity for identity, count in sums(rows).items() if count > 0]
     stored = {(collection, key): value for collection, key, value in current}
     collection, key, value = encode(GivenOut(generation, epoch))

@@ -28,7 +28,7 @@ class DraftQuery:
 
 
 def draft_query(source: Declaration, target: Declaration, renames: Mapping[ColumnPath, str]) -> DraftQuery:
-    """``SELECT ... FROM {source}`` with the columns of ``target``. ``renames``: a column of ``source`` -> its name in ``target``."""
+    """Return ``SELECT ... FROM {source}`` with the columns of ``target``. ``renames``: a column of ``source`` -> its name in ``target``."""
     gone = set(renames)
     by_name = {f.name: f for f in source.fields if f.name not in gone}
     by_name |= {renames[ColumnPath(f.name)]: f for f in source.fields if f.name in gone}

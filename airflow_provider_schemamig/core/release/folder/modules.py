@@ -124,7 +124,7 @@ def read_module(text: str, file: str, refusals: list[Refusal]) -> Migration | No
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """Return the comments of a module that parses, each with its line (from 1)."""
+    """Yield the comments of a module that parses, each with its line (from 1)."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -141,7 +141,7 @@ def _unfinished(text: str, file: str, docstring: str) -> Iterator[UnfinishedMigr
 
 
 def _questions(text: str) -> Iterator[tuple[int, str]]:
-    """Return the questions with the lines they begin on; the comment's next lines belong to one."""
+    """Yield the questions with the lines they begin on; the comment's next lines belong to one."""
     found: list[tuple[int, str]] = []
     last = 0
     for line, comment in comments(text):

@@ -37,7 +37,7 @@ def validate_chain(release: Release) -> tuple[Refusal, ...]:
 
 
 def validate_pair(release: Release, before: Version, version: Version) -> Iterator[Refusal]:
-    """Return the refusals of one migration, from ``before`` to the next supported version."""
+    """Yield the refusals of one migration, from ``before`` to the next supported version."""
     migration = release.modules[version]
     old, new = release.declarations(before), release.declarations(version)
     pair = _Pair(migration, before, version, old, new)
@@ -69,7 +69,7 @@ class _Pair:
     new: Declarations
 
     def steps(self) -> Iterator[Refusal]:
-        """Return what is wrong with each step."""
+        """Yield what is wrong with each step."""
         seen: set[CollectionName] = set()
         for step, line in zip(self.migration.steps, self.migration.lines, strict=True):
             taken = {step.collection}
@@ -148,7 +148,7 @@ class _Pair:
                 )
 
     def _row_local(self, step: Rewrite, line: int) -> Iterator[Refusal]:
-        """Return what a rewrite's queries may not be, besides what no query may be."""
+        """Yield what a rewrite's queries may not be, besides what no query may be."""
         name, file, new = step.collection, self.migration.file, self.new.get(step.collection)
         if new is None:
             return

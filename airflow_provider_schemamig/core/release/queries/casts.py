@@ -59,7 +59,7 @@ class _Select:
                 yield CastQuestion(operand, cast.to.sql(dialect="spark"), None if in_where else condition)
 
     def _casts(self) -> Iterator[tuple[exp.Cast, exp.Expr]]:
-        """Return every cast that each row of this SELECT meets, with its place in it."""
+        """Yield every cast that each row of this SELECT meets, with its place in it."""
         from sqlglot import exp
 
         for node in self.select.find_all(exp.Cast, exp.Anonymous):

@@ -103,7 +103,7 @@ def _unknown(column: exp.Column, names: set[str], sources: Sequence[_Source], te
 
 
 def _references(select: exp.Select) -> Iterator[exp.Column]:
-    """Return the columns that stand in this SELECT itself."""
+    """Yield the columns that stand in this SELECT itself."""
     from sqlglot import exp
 
     for column in select.find_all(exp.Column):

@@ -102,7 +102,7 @@ def bind_tables(query: str, sources: Mapping[CollectionName, str]) -> str:
 def check_query(
     query: str, *, known: Collection[CollectionName], version: Version, collection: CollectionName, file: str, line: int, argument: str
 ) -> Iterator[QueryRefusal]:
-    """Return all that is wrong with a query over the collections ``known`` of release ``version``."""
+    """Yield all that is wrong with a query over the collections ``known`` of release ``version``."""
     for name in placeholders(query):
         if name not in known:
             yield UnknownPlaceholder(collection=collection, file=file, line=line, argument=argument, name=name, version=version)

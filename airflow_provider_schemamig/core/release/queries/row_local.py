@@ -64,7 +64,7 @@ class RewriteQuery:
 
 
 def check_rewrite_query(query: RewriteQuery) -> Iterator[QueryRefusal]:
-    """Return all that makes it no query of a rewrite, in the order of its text. Says nothing of what ``check_query`` refuses."""
+    """Yield all that makes it no query of a rewrite, in the order of its text. Says nothing of what ``check_query`` refuses."""
     tree = parse_query(query.text)
     if isinstance(tree, tuple):
         return

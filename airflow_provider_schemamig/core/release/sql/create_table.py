@@ -135,7 +135,7 @@ def constraint_follows(cursor: Cursor, offset: int) -> bool:
 
 
 def table_constraint(cursor: Cursor, draft: TableDraft, name: Token | None) -> None:
-    """``CHECK (...)``, ``PRIMARY KEY (...)``, ``UNIQUE (...)`` or ``FOREIGN KEY (...) REFERENCES ...``, added to the draft."""
+    """Add ``CHECK (...)``, ``PRIMARY KEY (...)``, ``UNIQUE (...)`` or ``FOREIGN KEY (...) REFERENCES ...`` to the draft."""
     token = cursor.peek()
     if cursor.accept("CHECK"):
         expression, _ = cursor.parenthesized_expression()

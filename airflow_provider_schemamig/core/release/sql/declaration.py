@@ -205,7 +205,7 @@ class Builder:
 
 
 def new_field(column: DraftColumn) -> Field:
-    """The column that a draft says, with its clauses as they are stored (``DEFAULT NULL`` is none)."""
+    """Return the column of a draft, with its clauses as they are stored (``DEFAULT NULL`` is none)."""
     clauses = {clause.attribute: clause.stored(text) for clause, (text, _) in column.clauses.items()}
     return Field(column.token.text, column.type, column.nullable, comment=column.comment, **clauses)
 

@@ -204,7 +204,7 @@ def _why(found: StreamState) -> object:
 
 
 def published(env: EnvironmentRoot) -> Iterator[NodeState | NoteDamaged]:
-    """Return every node's object in ``env``, or what is wrong with it; by id."""
+    """Yield every node's object in ``env``, or what is wrong with it; by id."""
     store = env.store()
     for name in store.names(NODES):
         if not name.endswith(".json"):

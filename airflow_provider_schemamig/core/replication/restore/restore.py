@@ -247,7 +247,7 @@ def _own_commits(stream: Stream, table: EventTable, back: int) -> tuple[Sequence
 
 
 def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
-    """Return what stopped the stream or let it wait is over."""
+    """Return the stream's object without what stopped it or let it wait."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
     return replace(state, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

@@ -157,6 +157,6 @@ def _folder(stream: Stream) -> str:
 
 
 def _is_passed(name: str, shard: ShardId, at: Reached) -> bool:
-    """``name``: ``<shard>-<term>-<version>``; the version may be -1."""
+    """Parse ``name``: ``<shard>-<term>-<version>``; the version may be -1."""
     found = _SINCE.fullmatch(name.removeprefix(f"{shard}-"))
     return found is not None and Reached(int(found[1]), int(found[2])) < at

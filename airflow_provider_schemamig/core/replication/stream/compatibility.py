@@ -177,7 +177,7 @@ def _by_name(event: Declaration, target: TargetSchema) -> Mapping:
 
 
 def _differences(event: Declaration, own: Declaration) -> Iterator[str]:
-    """Return what keeps rows of ``event`` out of a table of ``own``, in words; nothing if they can go in as they are."""
+    """Yield what keeps rows of ``event`` out of a table of ``own``, in words; nothing if they can go in as they are."""
     yield from _unlike(event.fields, own.fields, "")
     before, after = (() if found.primary_key is None else found.primary_key.columns for found in (event, own))
     if before != after:

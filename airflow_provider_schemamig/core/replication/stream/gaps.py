@@ -67,7 +67,7 @@ def _check_files(store: ReadStore, batch: EventBatch) -> None:
 
 
 def _needed(store: ReadStore, lo: int, hi: int) -> Iterator[str]:
-    """Return the files that say what changed, oldest commits first; those elsewhere (of a shallow clone) are left out."""
+    """Yield the files that say what changed, oldest commits first; those elsewhere (of a shallow clone) are left out."""
     difference = file_difference(store, lo, hi)
     by_feed = bool(difference.removed) and feed_serves(store, lo, hi)
     wanted = {file_id(file) for file in (*difference.removed, *difference.added)}

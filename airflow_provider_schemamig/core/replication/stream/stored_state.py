@@ -54,7 +54,7 @@ def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:
 
 
 def states(env: EnvironmentRoot) -> Iterator[StreamState | NoteDamaged]:
-    """Return every stream's object, or what is wrong with it; by origin and collection, woken as in ``read_state``."""
+    """Yield every stream's object, or what is wrong with it; by origin and collection, woken as in ``read_state``."""
     store = env.store()
     woken_at = _woken_at(store)
     for origin in store.folders(STREAMS):

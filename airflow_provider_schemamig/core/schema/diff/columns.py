@@ -273,7 +273,7 @@ class _Comparison:
 
 
 def _pinned(declaration: Declaration) -> frozenset[str]:
-    """Columns a shadow column cannot stand in for: the layout of files, keys and their references hang on them."""
+    """Return the columns a shadow column cannot stand in for: the layout of files, keys and their references hang on them."""
     return (
         key_columns(declaration)
         | _computed(declaration)
@@ -283,6 +283,6 @@ def _pinned(declaration: Declaration) -> frozenset[str]:
 
 
 def _computed(declaration: Declaration) -> frozenset[str]:
-    """Generated columns, and those that one of them reads."""
+    """Return generated columns, and those that one of them reads."""
     read = read_by_others(declaration.fields)
     return frozenset(field.name for field in declaration.fields if field.generated is not None or field.name.lower() in read)

@@ -33,7 +33,7 @@ class Names:
 
 
 def dropped_constraints(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
-    """Return what has to go first: it may use columns that are renamed or dropped."""
+    """Yield what has to go first: it may use columns that are renamed or dropped."""
     for foreign_key in old.foreign_keys:
         if _renamed_foreign_key(foreign_key, names, old) not in new.foreign_keys:
             yield DropForeignKey(foreign_key)
@@ -45,7 +45,7 @@ def dropped_constraints(now: Declaration, old: Declaration, new: Declaration, na
 
 
 def added_constraints(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
-    """Return what the new declaration adds, with columns under the names the table has now. Raises NameTaken."""
+    """Yield what the new declaration adds, with columns under the names the table has now. Raises NameTaken."""
     yield from _added_checks(now, old, new, names)
     if new.primary_key is not None and new.primary_key != _renamed_primary_key(old, names):
         primary = _key_now(new.primary_key, names, "a PRIMARY KEY")

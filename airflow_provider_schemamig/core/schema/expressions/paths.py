@@ -61,7 +61,7 @@ def identifiers(column: exp.Column) -> list[exp.Identifier]:
 
 
 def leaves_below(data_type: DataType, path: str) -> Iterator[str]:
-    """Return the paths of all fields inside a type, at any depth."""
+    """Yield the paths of all fields inside a type, at any depth."""
     match data_type:
         case Struct(fields=fields):
             for field in fields:

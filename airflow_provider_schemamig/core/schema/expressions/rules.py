@@ -59,7 +59,7 @@ def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
 
 
 def expression_faults(expression: str, fields: tuple[Field, ...], wanted: str | None) -> Iterator[str]:
-    """Return all of why no writer could evaluate an expression over ``fields``. ``wanted``: the kind of its value, None for any."""
+    """Yield all of why no writer could evaluate an expression over ``fields``. ``wanted``: the kind of its value, None for any."""
     from sqlglot import exp
 
     try:

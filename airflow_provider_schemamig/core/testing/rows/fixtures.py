@@ -77,7 +77,7 @@ def fixture_file(version: Version, collection: CollectionName) -> str:
 
 
 def wanted(release: Release) -> Iterator[tuple[Version, Declaration]]:
-    """Return every (version, declaration) that has a fixture: all of the oldest version, then what a version makes or changes."""
+    """Yield every (version, declaration) that has a fixture: all of the oldest version, then what a version makes or changes."""
     versions = release.versions
     for declaration in release.declarations(versions[0]).values():
         yield versions[0], declaration
@@ -166,7 +166,7 @@ def _checked(file: str, text: str, version: Version, declaration: Declaration, r
 
 
 def _reencodes(file: str, lines: list[str], declaration: Declaration, refusals: list[Refusal]) -> bool:
-    """Return every row is read and written again as the same text (what this generator made is compared as a whole instead)."""
+    """Return whether every row, read and written again, is the same text. Rows of this generator are compared as a whole instead."""
     before = len(refusals)
     for number, line in enumerate(lines[1:], start=2):
         try:

@@ -150,7 +150,7 @@ def _is_text(name: str) -> bool:
 
 
 def _mend(declaration: Declaration, row: Row, draws: Draws) -> Row | str:
-    """``row`` with other values in the columns of CHECKs that it breaks, or the name of one that nothing was found for."""
+    """Return ``row`` with other values in the columns of CHECKs that it breaks, or the name of one that nothing was found for."""
     for check in rules(declaration):
         try:
             expression = check_sql.parse(check.expression)

@@ -149,7 +149,7 @@ _IDENTITY = "delta.identity."
 
 
 def remarks_on(head: Head) -> tuple[str, ...]:
-    """One line each: identity columns, NOT NULL where Delta does not enforce it, table features we do not know."""
+    """Return remarks, one line each: identity columns, NOT NULL where Delta does not enforce it, table features we do not know."""
     found: list[str] = []
     for path, field in fields_in(head.schema):
         metadata = field.get("metadata") or {}

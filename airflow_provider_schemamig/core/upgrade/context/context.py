@@ -290,7 +290,7 @@ def no_open_deployment(state: State) -> None:
 
 
 def give_up_ways_back(state: State) -> list[Update]:
-    """Return what closes the ways back whose time is over: they would not know of a change that nobody planned, and contract, which ends
+    """Return what closes the holds whose time is over: they would not know of a change that nobody planned, and contract, which ends
     them, asks that there be none. Raises HoldOpen while another one is open."""
     now = pendulum.now("UTC")
     for hold in open_holds(state):

@@ -87,7 +87,7 @@ def check_oldest(state: State, hold: Hold) -> None:
 
 
 def contract_hold(leader: LeaderWriter, hold: Hold, allow: Allow = always) -> None:
-    """Contract ``hold``; from its first append on there is no way back. Safe to repeat from any point, and to race.
+    """Contract ``hold``; from its first append on it cannot be rolled back. Safe to repeat from any point, and to race.
 
     ``allow``: raises, inside that append, if it may not be made; besides a pause of what would be taken away. Raises Paused, HoldKeeps.
     """
@@ -205,7 +205,7 @@ def _transition(leader: LeaderWriter, held: HeldTable) -> Transition | None:
 
 
 def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[Shard]) -> list[Update]:
-    """Return what was dropped is in no schema any more that the table has, or goes back to."""
+    """Return the updates that close the hold: no schema that a table has or goes back to contains what was dropped."""
     updates: list[Update] = []
     for item in ended:
         newer = [other for other in open_holds(state) if other.generation > hold.generation]

@@ -132,7 +132,7 @@ def _as_moved(leader: LeaderView, item: Landed, moved: Mapping[CollectionName, i
 
 
 def _check_expanded(leader: LeaderWriter) -> list[Landed]:
-    """Expand was run, and every commit of it still stands (a stopped JVM may overwrite a local log late); what each collection ends as."""
+    """Check that every commit of expand is still there (a stopped JVM may overwrite a local log late); return what collections end as."""
     state, ends = leader.state, leader.plan.ends
     ending = any(hold.generation in ends for hold in unclosed_holds(state))
     if ending or any(intent.epoch < leader.epoch for intent in state.intents.values()):

@@ -216,7 +216,7 @@ def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner)
 
 
 def check_untouched(leader: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
-    """RESTORE alone gets through a seal. Raises SourceTouched if a source is not what was caught up with."""
+    """Check that each source is at the version that was caught up with: RESTORE gets through a seal. Raises SourceTouched."""
     for item in followed:
         if _sealed_version(leader, item) != item.seen:
             raise SourceTouched(collection=item.stage.source, shard=item.flow.source)

@@ -38,7 +38,7 @@ def as_on_table(state: State, entry: SchemaEntry, head: Head) -> list[Update]:
 
 
 def _held_again(state: State, shard: ShardId, again: Again) -> Iterator[Update]:
-    """Return the holds of the table, and the schemas that they lead back to."""
+    """Yield the holds of the table, and the schemas that they lead back to."""
     holds = unclosed_holds(state)
     for hold in holds:
         tables = tuple(_table_again(table, again) if table.shard == shard else table for table in hold.tables)

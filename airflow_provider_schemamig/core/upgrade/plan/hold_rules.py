@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
 
 
 def refused_by_holds(state: State, step: MergedStep, found: Phases | None, holds: Sequence[Hold]) -> Iterator[HoldKeeps]:
-    """Return every reason against the step. ``found``: how an evolution is made."""
+    """Yield every reason against the step. ``found``: how an evolution is made."""
     match step:
         case Create():
             return
@@ -69,7 +69,7 @@ def _changes_again(change: AddColumn | ChangeType, table: HeldTable, names: dict
 
 
 def _of_table(state: State, collection: CollectionName, holds: Sequence[Hold], asks: str) -> Iterator[HoldKeeps]:
-    """Return what holds keep of the table, whatever it is."""
+    """Yield what holds keep of the table, whatever it is."""
     if collection not in state.objects:
         return
     entry = state.entry(collection)

@@ -108,7 +108,7 @@ def still_there(state: State, entry: SchemaEntry) -> Declaration:
 
 
 def held_of(state: State, shard: ShardId, holds: Collection[Hold]) -> Iterator[tuple[Hold, HeldTable]]:
-    """Return what each hold has of the table."""
+    """Yield what each hold has of the table."""
     found = state.held_of(shard)
     for hold in holds if found else ():
         yield from ((hold, table) for generation, table in found if generation == hold.generation)

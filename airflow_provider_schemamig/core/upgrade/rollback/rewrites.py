@@ -63,7 +63,7 @@ def undo_rows(leader: LeaderWriter, undos: Sequence[Undo], jobs: Callable[[], Jo
 
 
 def check_undone(leader: LeaderWriter, undone: Mapping[Undo, int]) -> None:
-    """RESTORE alone gets through a seal. Raises SourceTouched if a new shard is not what its old one is up to."""
+    """Check that each new shard is at the version that its old one was brought up to: RESTORE gets through a seal. Raises SourceTouched."""
     for undo, version in undone.items():
         head = read_head(table_store(leader.env, leader.state, undo.now))
         if head.sealed_for is None or head.version != version:

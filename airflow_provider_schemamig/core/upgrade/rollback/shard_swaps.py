@@ -139,7 +139,7 @@ def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[s
 
 
 def open_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
-    """Back to the committed release: what the rollback had sealed is open again, what it had opened is sealed, its hold is open.
+    """Go back to the committed release: unseal what the rollback had sealed, seal what it had unsealed, and open its hold.
 
     Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
     the next upgrade puts all of it right, if it can.

@@ -66,7 +66,7 @@ def left_over_columns(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def values_without_column(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Return what files hold under a name that the table does not have: a column of that name would bring the values back.
+    """Yield what files hold under a name that the table does not have: a column of that name would bring the values back.
 
     Not asked of tables with column mapping, where a dropped column's name in the files is never used again.
     """
@@ -121,7 +121,7 @@ class _Added:
 
 
 def unfilled_defaults(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Rows from before a column came with its default that did not get it. What the log does not reach any more is not looked at."""
+    """Yield rows that are older than a column with a default and did not get it. What the log does not reach any more is not looked at."""
     for added in _added_columns(table):
         try:
             files, stale = _without_value(table, added), _given_up(table, added)
@@ -139,7 +139,7 @@ def unfilled_defaults(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def _added_columns(table: VerifiedTable) -> Iterator[_Added]:
-    """By each schema of the table, in the commits from its own first one on, and by what an online change made PUBLIC since the newest.
+    """Yield the columns that each schema of the table added, and those that an online change made PUBLIC since the newest one.
     What a rollback left hidden is nobody's to rely on: an upgrade that shows it again fills it first."""
     entries = schemas_upto(table.state, table.entry)[::-1]
     kept = kept_fields(table.state, table.collection, unclosed_holds(table.state))
@@ -164,7 +164,7 @@ def _defaults(entry: SchemaEntry) -> Mapping[str, str]:
 
 
 def _added_between(table: VerifiedTable, lo: int, hi: int, defaults: Mapping[str, str]) -> Iterator[_Added]:
-    """``defaults``: of columns by their names in the files, that the table got in a commit after ``lo``, up to ``hi``."""
+    """Yield columns that came after version ``lo``, up to ``hi``. ``defaults``: theirs, by the columns' names in the files."""
     wanted = {physical: default for physical, default in defaults.items() if _VALUE.fullmatch(default)}
     if not wanted:
         return
@@ -181,7 +181,7 @@ def _added_between(table: VerifiedTable, lo: int, hi: int, defaults: Mapping[str
 
 
 def _default_since(before: Head, changed: Sequence[LogCommit], physical: str) -> tuple[int, str] | None:
-    """The last commit of ours with which the column came, or came back out of hiding, with a default, and its name then. A default that
+    """Return our last commit that added or unhid the column with a default, and its name then. A default that
     moves to the column of another type brings no value: there it is the change of type that does."""
     began, was = None, stored_field(before.schema, physical)
     for commit in changed:
@@ -194,8 +194,8 @@ def _default_since(before: Head, changed: Sequence[LogCommit], physical: str) ->
 
 
 def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
-    """Files of today whose rows, or some of them, are older than the column, or came while it was hidden, or are copies of such rows, and
-    are NULL in it. Raises LogTruncated."""
+    """Return today's files with rows that are NULL in the column and should not be. They are older than the column, came while it was
+    hidden, or are copies of such rows. Raises LogTruncated."""
     past = _past(table, added)
     start, is_new = _came_in(table, added, past)
     owed = {file_id(add)[0] for add in active_files(table.store, start).values()} if is_new else set()
@@ -218,8 +218,8 @@ def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
 
 
 def _given_up(table: VerifiedTable, added: _Added) -> list[File]:
-    """Files of today whose rows have the value that an attempt gave them which was given up, and another one than they should have. Looked
-    for where no release had the column before: what rows got then is theirs. Raises LogTruncated."""
+    """Return today's files with rows that have a wrong value, given by an attempt that was cancelled. Looked for only where no release had
+    the column before: what rows got then is theirs. Raises LogTruncated."""
     past = _past(table, added)
     earlier = [entry for entry in schemas_upto(table.state, table.entry) if entry.since_table_version <= added.began][1:]
     start, is_new = _came_in(table, added, past)
@@ -234,8 +234,8 @@ def _past(table: VerifiedTable, added: _Added) -> Past:
 
 
 def _came_in(table: VerifiedTable, added: _Added, past: Past) -> tuple[int, bool]:
-    """The version from which on rows have to be looked at, and whether all that were there lack the column: it came next. Else they had
-    their values: a release had filled it. Raises LogTruncated."""
+    """Return the version from which on rows have to be looked at, and whether all rows of then lack the column (it came next). Else they
+    had their values: a release had filled it. Raises LogTruncated."""
     whole_at = -1 if past.whole_at is None else past.whole_at
     if stored_field(read_head(table.store, added.began - 1).schema, added.physical) is None:
         return added.began, True
@@ -259,7 +259,7 @@ def _missing_rows(add: RawAction, physical: str) -> int | None:
 
 
 def unfilled_swaps(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Changes of type that put the new column into the old one's place while rows had no value in it. As long as the old one is there."""
+    """Yield changes of type that swapped in the new column while rows had no value in it, as long as the old one is there."""
     for field in table.live.fields:
         with contextlib.suppress(LogTruncated):
             if is_outdated(field.name) and (found := _swap(table, field.name)) is not None:
@@ -290,13 +290,13 @@ def _swap(table: VerifiedTable, outdated: str) -> _Swapped | None:
 
 
 def _newest_begin(table: VerifiedTable) -> int:
-    """A version from before all that led to the table's newest schema, or that a change under way does to it."""
+    """Return a version from before all that led to the table's newest schema, or that a change under way does to it."""
     *before, newest = schemas_upto(table.state, table.entry)[::-1]
     return before[-1].since_table_version if before else newest.since_table_version
 
 
 def _swapped(version: int, outdated: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> _Swapped | None:
-    """Whatever else is renamed by the same commit: another column may get the name that was set aside."""
+    """Return the swap in a commit, whatever else it renames: another column may get the name that was set aside."""
     was, now = ({physical_name(field): str(field["name"]) for field in fields} for fields in (before, after))
     aside = next((was[physical] for physical, name in now.items() if name == outdated and physical in was), outdated)
     if aside == outdated:
@@ -307,7 +307,7 @@ def _swapped(version: int, outdated: str, before: Sequence[Mapping[str, Any]], a
 
 
 def _unfilled_at(table: VerifiedTable, swapped: _Swapped) -> Iterator[TableFinding]:
-    """Nobody else keeps a shadow right, so at the swap every file has to be one that a batch of that very fill wrote."""
+    """Yield files at a swap that no batch of its fill wrote: nobody else keeps a shadow column right."""
     version, column, filled = swapped.version, swapped.column, _filled(table, swapped)
     files = [File(add, None) for identity, add in sorted(active_files(table.store, version).items()) if identity[0] not in filled]
     files = [file for file in files if file.rows != 0]
@@ -317,8 +317,8 @@ def _unfilled_at(table: VerifiedTable, swapped: _Swapped) -> Iterator[TableFindi
 
 
 def _filled(table: VerifiedTable, swapped: _Swapped) -> frozenset[str]:
-    """The files that batches of the fill wrote which ended with the swap, and those that a batch for another column, or one that clusters,
-    made of such files. The shadow may have come with an earlier attempt: the fill is looked for from there, or from where it was the column
+    """Return the files that batches of the swap's fill wrote, and those that a batch for another column, or one that clusters, made of such
+    files. The shadow may have come with an earlier attempt: the fill is looked for from there, or from where it was the column
     in use: what was there then had its values. Raises LogTruncated."""
     seen: list[LogCommit] = []
     filled: set[str] = set()
@@ -353,7 +353,7 @@ def _begin_of(commit: LogCommit) -> str | None:
 
 
 def missing_clustering(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Of the columns alone: which files are in order yet is Delta's to know, and no answer depends on it."""
+    """Yield a missing clustering, by its columns alone: which files are in order is Delta's to know, and no answer depends on it."""
     known = {declaration.clustered_by for declaration in (table.entry.physical, *table.in_flight)}
     wanted = table.entry.declared.clustered_by
     if wanted and table.live.clustered_by not in known:

@@ -128,7 +128,7 @@ def _files(store: ReadStore, version: int) -> Mapping[FileId, File]:
 
 
 def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
-    """Return the newest commits, as far back as the log goes."""
+    """Yield the newest commits, as far back as the log goes."""
     for number in range(version, -1, -1):
         try:
             yield read_commit(store, number)

@@ -37,7 +37,7 @@ _Found = TableFinding | KeptRule | Unasked
 
 
 def verify_environment(env: EnvironmentRoot, jobs: Jobs, collections: Collection[CollectionName] | None = None) -> Verified:
-    """``verify`` of the ledger's newest state, also while somebody changes the tables. Raises as it does."""
+    """Run ``verify`` on the ledger's newest state, also while somebody changes the tables. Raises as it does."""
     ledger = LedgerReader(env)
     for _ in range(_LOOKS):
         state = ledger.state()

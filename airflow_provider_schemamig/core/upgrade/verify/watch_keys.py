@@ -67,7 +67,7 @@ def watch_keys(env: EnvironmentRoot, jobs: Jobs, collections: Collection[Collect
 
 
 def _since(state: State, known: Mapping[CollectionName, _Marks]) -> Iterator[tuple[KeyName, Validated]]:
-    """Return what was marked of the very tables that are live now."""
+    """Yield what was marked of the very tables that are live now."""
     for name, marks in known.items():
         for key in trusted_keys(state, name):
             mark = marks.marks.get(key.rule)

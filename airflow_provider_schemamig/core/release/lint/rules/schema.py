@@ -184,7 +184,7 @@ def _type(declaration: Declaration, column: str) -> str:
 
 
 def _leaves(fields: tuple[Field, ...], prefix: str = "") -> Iterator[str]:
-    """Return the paths of what Delta counts for statistics: structs by their fields, everything else as one."""
+    """Yield the paths of what Delta counts for statistics: structs by their fields, everything else as one."""
     for field in fields:
         if isinstance(field.type, Struct):
             yield from _leaves(field.type.fields, f"{prefix}{field.name}.")

@@ -75,7 +75,7 @@ def drop_column(altered: Altered, parts: Path, if_exists: bool) -> None:
 
 
 def rename_column(altered: Altered, parts: Path, name: Token) -> None:
-    """A column's or field's new last name, and the same in all that uses it."""
+    """Give a column or field a new last name, also in all that uses it."""
     place = _field(altered, parts, "RENAME COLUMN")
     if place is None:
         return
@@ -100,7 +100,7 @@ def rename_column(altered: Altered, parts: Path, name: Token) -> None:
 
 
 def set_type(altered: Altered, parts: Path, data_type: DataType, token: Token) -> None:
-    """Another type for a column, field, element, key or value. Two structs, arrays or maps differ by their parts, which have paths."""
+    """Change the type of a column, field, element, key or value. Two structs, arrays or maps differ by their parts, which have paths."""
     place = _find(altered, parts)
     if place is None:
         return
@@ -130,7 +130,7 @@ def _by_its_parts(place: AlteredPlace, data_type: DataType) -> str | None:
 
 
 def set_nullable(altered: Altered, parts: Path, nullable: bool, token: Token) -> None:
-    """DROP NOT NULL, or SET NOT NULL."""
+    """Apply DROP NOT NULL or SET NOT NULL."""
     place = _find(altered, parts)
     if place is None:
         return
@@ -147,7 +147,7 @@ def set_nullable(altered: Altered, parts: Path, nullable: bool, token: Token) ->
 
 
 def set_default(altered: Altered, parts: Path, default: tuple[str, Token] | None, token: Token) -> None:
-    """Another default for rows written from now on; None drops it."""
+    """Set the default of rows written from now on; None drops it."""
     noted = len(altered.cursor.refusals)
     place = _field(altered, parts, "DEFAULT")
     if default is not None:
@@ -166,7 +166,7 @@ def set_comment(altered: Altered, parts: Path, comment: str) -> None:
 
 
 def move_column(altered: Altered, parts: Path, position: ColumnPosition) -> None:
-    """FIRST or AFTER among the columns, or among the fields of its struct."""
+    """Move it FIRST or AFTER another, among the columns or among the fields of its struct."""
     place = _field(altered, parts, "FIRST and AFTER")
     if place is not None:
         parent, name = parent_and_name(place.path)
@@ -199,7 +199,7 @@ def _find(altered: Altered, parts: Path) -> AlteredPlace | None:
 
 
 def _field(altered: Altered, parts: Path, action: str) -> AlteredPlace | None:
-    """A place with a name of its own."""
+    """Find a place that has a name of its own; None, with a refusal noted, if it has none."""
     place = _find(altered, parts)
     if place is None or place.is_field:
         return place
@@ -208,7 +208,7 @@ def _field(altered: Altered, parts: Path, action: str) -> AlteredPlace | None:
 
 
 def _struct(altered: Altered, parents: Path, added: Token) -> AlteredPlace | None:
-    """Where a field can be added."""
+    """Find the struct, or the columns, to which a field can be added."""
     place = _find(altered, parents) if parents else find_place(altered.declaration.fields, ())
     if place is None or isinstance(place.type, Struct):
         return place

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, Field, For
 
 
 def draft_of(declaration: Declaration, place: Token) -> TableDraft:
-    """The draft whose declaration this is. All of it stands at ``place``: the action that is to blame if it does not hold any more."""
+    """Return the draft of a declaration. All of it has the place ``place``: the action that is named if it is not valid any more."""
     primary = () if declaration.primary_key is None else (declaration.primary_key,)
     return TableDraft(
         _token(declaration.name, place),

@@ -83,7 +83,7 @@ def alter_actions(altered: Altered) -> None:
 
 
 def _each(cursor: Cursor, read: Callable[[], None]) -> None:
-    """``a, b`` or ``(a, b)``."""
+    """Read ``a, b`` or ``(a, b)``."""
     opened = cursor.accept("(")
     read()
     while cursor.accept(","):
@@ -93,7 +93,7 @@ def _each(cursor: Cursor, read: Callable[[], None]) -> None:
 
 
 def _path(cursor: Cursor) -> list[Token]:
-    """``a.b.c``."""
+    """Read ``a.b.c``."""
     parts = [cursor.name()]
     while cursor.accept("."):
         parts.append(cursor.name())
@@ -198,7 +198,7 @@ def _no_column_action(cursor: Cursor, path: list[Token]) -> Exception:
 
 
 def _add_constraint(altered: Altered, place: Token) -> None:
-    """With or without ``CONSTRAINT name``."""
+    """Read a constraint, with or without ``CONSTRAINT name``, and add it."""
     cursor = altered.cursor
     name = cursor.name() if cursor.accept("CONSTRAINT") else None
     if not constraint_follows(cursor, 0):

@@ -27,7 +27,7 @@ class AlteredPlace:
 
 
 def find_place(fields: Fields, parts: Sequence[str]) -> AlteredPlace | None:
-    """The place at a path, names compared without case as Spark does; None if there is none. No parts: the columns."""
+    """Return the place at a path, names compared without case as Spark does; None if there is none. No parts: the columns."""
     found = AlteredPlace(ColumnPath(""), Struct(fields))
     for part in parts:
         step = _step(found, part.lower())
@@ -55,13 +55,13 @@ def _join(here: AlteredPlace, name: str) -> ColumnPath:
 
 
 def near(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """At most three of the known names that look like ``name``."""
+    """Return at most three of the known names that look like ``name``."""
     spelled = {other.lower(): other for other in known}
     return tuple(spelled[found] for found in difflib.get_close_matches(name.lower(), spelled, n=3))
 
 
 def users(declaration: Declaration, path: str, declarations: Mapping[CollectionName, Declaration]) -> tuple[str, ...]:
-    """What would be wrong if the column or field at ``path`` went, in words: of its own declaration, and foreign keys of others."""
+    """Return in words what uses the column or field at ``path``: in its own declaration, and foreign keys of others."""
     return (*_own_users(declaration, path), *referring(declaration, path, declarations))
 
 
@@ -88,7 +88,7 @@ def _uses(expression: str, path: str, declaration: Declaration) -> bool:
 
 
 def referring(declaration: Declaration, path: str | None, declarations: Mapping[CollectionName, Declaration]) -> Iterator[str]:
-    """Other collections' foreign keys to this one; with a ``path`` only those to that column."""
+    """Yield other collections' foreign keys to this one; with a ``path`` only those to that column."""
     for other in declarations.values():
         for key in other.foreign_keys:
             refers = other.name != declaration.name and key.references == declaration.name

@@ -97,7 +97,7 @@ def read_alteration(text: str, declarations: Declarations) -> Alteration:
 
 
 def _cursor(text: str) -> Cursor:
-    """Over the one statement in the text. Raises AlterSyntax."""
+    """Return a cursor over the one statement in the text. Raises AlterSyntax."""
     try:
         found = statements(text)
         if len(found) == 1:
@@ -122,7 +122,7 @@ def _of_statement(refusal: SqlRefusal, altering: bool, collection: CollectionNam
 
 
 def _read(cursor: Cursor, declarations: Declarations) -> Alteration:
-    """The statement. Raises SqlSyntax, UnsupportedClause, UnknownName; with other findings, noted on the cursor, it means nothing."""
+    """Read the statement. Raises SqlSyntax, UnsupportedClause, UnknownName; with other findings, noted on the cursor, it means nothing."""
     if cursor.looks_at("CREATE", "TABLE"):
         return _create(cursor, declarations)
     if cursor.accept("DROP", "TABLE"):
@@ -141,7 +141,7 @@ def _read(cursor: Cursor, declarations: Declarations) -> Alteration:
 
 
 def _name(cursor: Cursor) -> Token:
-    """A collection's name: one word."""
+    """Read a collection's name: one word."""
     name = cursor.name()
     if cursor.looks_at("."):
         raise cursor.syntax(f"a collection's name is one word, without {name.text}. before it; the environment knows its place", name)
@@ -195,7 +195,7 @@ def _refuse_referred(cursor: Cursor, token: Token, action: str, declaration: Dec
 
 
 def _create(cursor: Cursor, declarations: Declarations) -> CreateTable:
-    """As in schema.sql. With IF NOT EXISTS the collection may be there, if it is declared the same."""
+    """Read a CREATE TABLE as in schema.sql. With IF NOT EXISTS the collection may be there, if it is declared the same."""
     if_not_exists = cursor.peek(2).upper == "IF" and cursor.peek(3).upper == "NOT"
     draft = create_table(cursor)
     declaration, foreign_keys = Builder(cursor, draft).build()

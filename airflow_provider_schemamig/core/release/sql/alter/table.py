@@ -79,7 +79,7 @@ def drop_constraint(altered: Altered, name: Token, if_exists: bool) -> None:
 
 
 def _named(declaration: Declaration) -> Iterator[tuple[str, Declaration]]:
-    """Return the name of each constraint, and the declaration without that one."""
+    """Yield the name of each constraint, and the declaration without that one."""
     for check in declaration.checks:
         yield check.name, replace(declaration, checks=tuple(other for other in declaration.checks if other != check))
     if declaration.primary_key is not None and declaration.primary_key.name is not None:
