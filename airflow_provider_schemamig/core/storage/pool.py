@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,6 +33,8 @@ class Pool:
         if len(todo) < 2 or self.at_once < 2 or getattr(_inside, "pool", False):
             yield from map(act, todo)
             return
+        from concurrent.futures import CancelledError, ThreadPoolExecutor  # most processes do one thing after the other
+
         lock, failed = threading.Lock(), len(todo)  # the first item that did: who waits for a slow one before it has not heard of it
 
         def unless_failed(number: int, item: T) -> R:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from urllib.request import getproxies_environment, proxy_bypass
 
 #: Options of the HTTP client: obstore takes them apart from the store's own.
 CLIENT = frozenset(
@@ -139,6 +138,8 @@ def _around() -> Iterator[tuple[str, str]]:
 
 def _proxy(options: Mapping[str, str]) -> str | None:
     """Return the proxy that HTTP clients take from the environment on their way to S3 (HTTPS_PROXY, but for hosts of NO_PROXY)."""
+    from urllib.request import getproxies_environment, proxy_bypass  # imports HTTP, TLS and mail: a third of start-up
+
     endpoint = option_of(options, "aws_endpoint_url") or "https://s3.amazonaws.com"
     scheme, _, rest = endpoint.partition("://")
     return None if proxy_bypass(rest.partition("/")[0]) else getproxies_environment().get(scheme)
