@@ -64,6 +64,26 @@ def test_its_number_again_goes_on(tmp_path: Path, end: str) -> None:
     assert brought(two)
 
 
+@pytest.mark.parametrize("seen", ["never", "before", "between"])
+@pytest.mark.parametrize("late", [True, False])
+def test_a_column_whose_name_went_back_is_the_same_one_again(tmp_path: Path, seen: str, late: bool) -> None:
+    """What came under the release that was taken back is in both environments, once that is there again."""
+    two = make_replicas(tmp_path, (FIRST, ""), (FIRST.replace("b STRING", "x STRING, b STRING"), 'evolution("trips", rename={"b": "x"})'))
+    two.insert("a", ONE)
+    assert brought(two)
+    two.upgrade("a", *(() if late else "b"), to=2, end_hold=False)
+    two.insert("a", {"id": 2, "a": "a2", "b": "new", "x": "b2"})
+    if seen == "before":
+        two.bring("a", "b")
+    two.rollback("a")
+    if seen == "between":
+        two.bring("a", "b")
+    two.upgrade("a", *("b" if late else ()), to=2, end_hold=False)
+    two.insert("a", {"id": 3, "a": "a3", "b": "newer", "x": "b3"})
+    assert brought(two)
+    assert [row["b"] for row in two.declared_rows("b")] == [None, "new", "newer"]
+
+
 @pytest.mark.parametrize("withdrawn", [(SWAPPED, SWAPS), (WITH_C, 'evolution("trips")')], ids=["exchanged names", "a column more"])
 def test_a_replica_that_is_made_afterwards(tmp_path: Path, withdrawn: tuple[str, str]) -> None:
     """It is no stranger: names that are exchanged later are not brought by name."""

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.schema.changes import (
 )
 from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, NameTaken
-from airflow_provider_schemamig.core.schema.model import Check, Primitive
+from airflow_provider_schemamig.core.schema.model import Check, Declaration, Primitive
 from tests.unit.schema.tables import field, table
 
 INT, BIGINT, DOUBLE = Primitive("int"), Primitive("bigint"), Primitive("double")
@@ -218,3 +218,31 @@ def test_a_check_that_was_left_behind() -> None:
 
 def test_a_drop_that_is_done_already() -> None:
     assert phases(table("a INT"), table("a INT, b INT"), table("a INT")) == Phases()
+
+
+def hidden_aside(columns: str, **names: str) -> Declaration:
+    """Return a table with some of its columns under names of ours, which no SQL declares."""
+    return apply(table(columns), [RenameColumn(ColumnPath(column), name) for column, name in names.items()])
+
+
+def test_a_column_that_made_way_gets_its_name_again() -> None:
+    old, new = table("a INT"), table("b INT, a INT")
+    now = hidden_aside("a INT, c INT, d DOUBLE, e INT", c="schemamig_retired_a", d="schemamig_retired2_a", e="schemamig_retired_b")
+    found = phases(now, old, new, {A: "b"})
+    assert found == Phases(
+        cutover=(
+            RenameColumn(A, "b"),
+            RenameColumn(ColumnPath("schemamig_retired_a"), "a"),
+        )
+    )
+    assert phases(now, old, new, {A: "b"}, frozenset({ColumnPath("schemamig_retired_a"), ColumnPath("schemamig_retired2_a")})).cutover == (
+        RenameColumn(A, "b"),
+        AddColumn(A, field("a INT")),
+    )
+
+
+@pytest.mark.parametrize(("wanted", "named"), [("BIGINT", "a BIGINT"), ("INT DEFAULT 1", "a INT with a value in every row")])
+def test_a_column_that_made_way_is_not_left_behind_for_one_that_is_not_the_same(wanted: str, named: str) -> None:
+    with pytest.raises(HiddenConflict) as caught:
+        phases(hidden_aside("b INT, c INT", c="schemamig_retired_a"), table("b INT"), table(f"b INT, a {wanted}"))
+    assert (caught.value.path, caught.value.wanted) == ("schemamig_retired_a", named)

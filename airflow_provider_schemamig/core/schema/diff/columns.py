@@ -23,8 +23,8 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, read_by_others, renamed
-from airflow_provider_schemamig.core.schema.diff.level import FieldLevel
-from airflow_provider_schemamig.core.schema.diff.renames import in_order, retired_name
+from airflow_provider_schemamig.core.schema.diff.level import FieldLevel, Pair
+from airflow_provider_schemamig.core.schema.diff.renames import in_order, newest_retired, retired_from, retired_name
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
@@ -220,6 +220,8 @@ class _Comparison:
             self.found.taken.append(TakenName(path, f"a new column {join(place.after, column.name)}"))
         elif hidden is not None:
             self._reuse(hidden, column, place.field(hidden.name, column.name, column.name))
+        elif (aside := self._aside(column, level, place)) is not None:
+            self._bring_back(aside, column, level, place)
         elif column.name.lower() in level.occupied:
             self.found.late.append(AddColumn(join(place.after, column.name), column))
             level.late.append(column.name)
@@ -231,12 +233,33 @@ class _Comparison:
         """Use a column that the table has already, hidden since a rollback: only what is missing on it is left to do."""
         path = ColumnPath(place.now)
         if hidden.name != wanted.name or canonical_type(hidden.type) != canonical_type(wanted.type):
-            found = f"{hidden.name} {type_sql(hidden.type)}"
-            raise HiddenConflict(collection=self._collection, path=path, found=found, wanted=f"{wanted.name} {type_sql(wanted.type)}")
+            raise self._conflict(path, hidden, f"{wanted.name} {type_sql(wanted.type)}")
         if AddColumn(path, wanted).cost is not Cost.INSTANT:
             self.found.changes.append(AddColumn(path, wanted))  # older rows still need a value
         else:
             self._field(hidden, hidden, wanted, place, False if place.now.count(".") else None)
+
+    def _conflict(self, path: ColumnPath, hidden: Field, wanted: str) -> HiddenConflict:
+        return HiddenConflict(collection=self._collection, path=path, found=f"{hidden.name} {type_sql(hidden.type)}", wanted=wanted)
+
+    def _aside(self, column: Field, level: FieldLevel, place: _Place) -> Field | None:
+        """Return the column that ``column`` is, hidden under a name of ours since a rollback gave its own to the one that came back."""
+        found = [f for f in level.hidden.values() if retired_from(f.name) == column.name and join(place.now, f.name) not in self._kept]
+        fitting = [f for f in found if canonical_type(f.type) == canonical_type(column.type)]
+        newest = newest_retired(f.name for f in fitting or found)
+        return next((f for f in found if f.name == newest), None)
+
+    def _bring_back(self, aside: Field, wanted: Field, level: FieldLevel, place: _Place) -> None:
+        """Give a column that made way its name again, with the cut-over: until then the name is another one's, or nobody's."""
+        here = place.field(aside.name, aside.name, wanted.name)
+        path = ColumnPath(here.now)
+        if canonical_type(aside.type) != canonical_type(wanted.type):
+            raise self._conflict(path, aside, f"{wanted.name} {type_sql(wanted.type)}")
+        if AddColumn(path, wanted).cost is not Cost.INSTANT:
+            raise self._conflict(path, aside, f"{wanted.name} {type_sql(wanted.type)} with a value in every row")
+        level.pairs.append(Pair(aside, aside, wanted))
+        self.found.now_names[ColumnPath(here.after)] = aside.name
+        self._field(aside, aside, wanted, here, False if here.now.count(".") else None)
 
     def _refuse_taken(self, level: FieldLevel, place: _Place) -> None:
         """Refuse a rename to the name of a hidden column."""

@@ -21,11 +21,29 @@ _SHADOW = "new"
 _OUTDATED = "old"
 #: The column's own name is all that comes after: whatever a column is called, no stand-in of another one is called so.
 _STAND_IN = re.compile(rf"{RESERVED_PREFIX}_({_SHADOW}|{_OUTDATED})\d*_")
+_ASIDE = re.compile(rf"{RESERVED_PREFIX}_{_RETIRED}(\d*)_")
 
 
 def retired_name(name: str, taken: Iterable[str]) -> str:
     """Return the name of a column that is about to be dropped and whose name a new one takes. ``taken``: lower-case names beside it."""
     return _free(_RETIRED, name, taken)
+
+
+def retired_from(column: str) -> str | None:
+    """Return what a column was called before it made way for another one; None if it did not."""
+    found = _ASIDE.match(column)
+    return None if found is None else column[found.end() :]
+
+
+def shown_as(path: ColumnPath) -> ColumnPath:
+    """Return the path at which a release has a hidden column again, which may have made way for another one of its name."""
+    parent, name = parent_and_name(path)
+    return join(parent, retired_from(name) or name)
+
+
+def newest_retired(columns: Iterable[str]) -> str | None:
+    """Return the one of several columns that all made way which did so last, by the number in its name; None if there is none."""
+    return max(columns, key=lambda column: int(found[1] or 1) if (found := _ASIDE.match(column)) else 0, default=None)
 
 
 def shadow_name(name: str, taken: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Replacement, Rewrite, Step
+from airflow_provider_schemamig.core.schema.diff.renames import shown_as
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name, translate
@@ -194,10 +195,16 @@ class _Hidden(_Followed):
         fields, left = dict(walk(declared.fields)), dict[ColumnPath, Any]()
         for before, found in self.types.items():
             path = translate(before, renames)
+            there = path if before in self.come else shown_as(path)
             if before in self.come:
                 left[path] = found
             elif any(around not in origins for around in _around(path, fields)) or path in origins:
                 continue  # gone with the struct around it, or its name is another column's
+            elif there != path:  # it made way: only what is declared without an origin is this column again
+                is_new = there in fields and there not in origins
+                left[there if is_new else path] = found
+                if is_new and canonical_type(fields[there].type) == found:
+                    self.come.add(there)
             else:
                 left[path] = found
                 if path in fields and canonical_type(fields[path].type) == found:

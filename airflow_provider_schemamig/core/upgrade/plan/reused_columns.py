@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.online.errors import BackfillLogGone
 from airflow_provider_schemamig.core.online.unfilled import Fill, Past
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import AddColumn
+from airflow_provider_schemamig.core.schema.diff.renames import shown_as
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
 from airflow_provider_schemamig.core.schema.paths import translate
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -40,11 +41,12 @@ def _shown_again(view: View, planned: Planned) -> Iterator[str]:
             continue
         renames = renames_left(view.state, step)
         declared = _paths(declared_now(view.state, step), renames)
-        hidden = _paths(view.state.entry(step.old.name).physical, renames) - declared
+        hidden = {shown_as(path): path for path in _paths(view.state.entry(step.old.name).physical, renames) - declared}
         for path, field in walk(step.new.fields):
-            if path in hidden and field.default is None:
+            if path in hidden and path not in declared and field.default is None:
                 # the ledger keeps the uses of whole columns
-                since = " from before" if "." in path else _since(past_of(view.state, step.old.name, field))
+                now = replace(field, name=hidden[path])
+                since = " from before" if "." in path else _since(past_of(view.state, step.old.name, now))
                 yield f"{step.collection}: the column {path} is on the table, hidden{since}. Rows that have a value in it show that value."
 
 

@@ -78,6 +78,23 @@ def test_a_field_is_followed_through_the_renames_of_what_it_is_in(tmp_path: Path
     assert snapshot(lake.path("a")).rows == [{"id": 1, "t": {"p": "x", "d": "of 1.1.0"}}]
 
 
+@pytest.mark.parametrize("touched", [True, False])
+def test_a_column_that_made_way_is_followed_by_its_own_name(tmp_path: Path, touched: bool) -> None:
+    has = ("CREATE TABLE a (id BIGINT, y STRING, x STRING);" + K, 'evolution("a", rename={"x": "y"})')
+    renamed = (has[0].replace("x STRING", "z STRING"), 'evolution("a", rename={"x": "z"})')
+    lake, folders = hidden(
+        tmp_path, A, has, [renamed if touched else (has[0].replace(K, KW), 'evolution("k")')], {"id": 1, "x": "of 1.1.0", "y": "y"}
+    )
+    if touched:
+        with refused("stop_in_between", "a") as found:
+            commands.plan(lake.env, lake.second)
+        assert "Upgrade to 1.1.0 first" in str(found[0].next_action)
+        upgrade(lake, folders[1])
+    upgrade(lake, folders[2])
+    assert snapshot(lake.path("a")).rows == [{"id": 1, "y": "y", ("z" if touched else "x"): "of 1.1.0"}]
+    whole(lake)
+
+
 #: What comes after 1.0.0 instead, and is made in one go: nothing of the hidden column would come up on the way.
 LEFT_ALONE: dict[str, Steps] = {
     "another column": [HAS_C, (AC.replace("x STRING", "z STRING") + K, 'evolution("a", rename={"x": "z"})')],
