@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.validate import InvalidCommit, TableState, validate
 from airflow_provider_schemamig.core.delta.names import MAPPING_ID, fields_in, physical_name
@@ -152,6 +153,14 @@ def test_a_commit_that_gives_a_dropped_columns_identity_away_is_refused() -> Non
     before = mapped()
     with pytest.raises(InvalidCommit, match="identity of a column that was dropped"):
         validate("t", before, with_schema(before, lambda fields: fields.append(new_field(2, "dep_delay"))))
+
+
+def test_a_table_that_lost_an_identity_is_damaged() -> None:
+    """Also where the very column goes: nobody can tell which bytes it had."""
+    before = mapped()
+    damaged = with_schema(before, lambda fields: fields.append({**new_field(9, "dep_delay"), "metadata": {}}))
+    with pytest.raises(LogDamaged, match="dep_delay has no delta"):
+        validate("t", damaged, before)
 
 
 def test_a_commit_that_lowers_the_highest_id_is_refused() -> None:

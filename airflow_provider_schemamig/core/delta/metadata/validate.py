@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.features import effective_features, missing_features, protocol_faults
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering, leaves
 from airflow_provider_schemamig.core.delta.names import (
@@ -49,11 +50,15 @@ class TableState(NamedTuple):
 
 
 def validate(uri: str, before: TableState | None, after: TableState, forget: Sequence[ColumnPath] = ()) -> None:
-    """Refuse what would make the table unreadable or let rows be read wrongly. ``before`` None: a new table. Raises InvalidCommit."""
+    """Refuse what would make the table unreadable or let rows be read wrongly. ``before`` None: a new table.
+
+    Raises InvalidCommit; LogDamaged if the table itself has a mapped column without an identity: some writer's defect.
+    """
     faults = [f"metaData lacks {key}" for key in _METADATA_KEYS if key not in after.metadata]
     if not faults:
         faults = [*protocol_faults(after.protocol), *_schema_faults(after)]
     if not faults and before is not None:
+        _check_identities(uri, before.metadata)
         faults = [*_identity_faults(before, after), *_column_faults(before.metadata, after.metadata, forget)]
     if faults:
         raise InvalidCommit(uri=uri, faults=tuple(faults))
@@ -127,6 +132,14 @@ def _identity_faults(before: TableState, after: TableState) -> Iterator[str]:
     if lost:
         yield f"the protocol would lose {', '.join(sorted(lost))}"
     yield from _reuse_faults(before.metadata, after.metadata)
+
+
+def _check_identities(uri: str, metadata: RawAction) -> None:
+    if not is_mapped(metadata["configuration"] or {}):
+        return
+    for path, field in fields_in(json.loads(metadata["schemaString"])):
+        if MAPPING_ID not in (field.get("metadata") or {}):
+            raise LogDamaged(uri=uri, reason=f"columns are mapped, and {path} has no {MAPPING_ID}")
 
 
 def _reuse_faults(before: RawAction, after: RawAction) -> Iterator[str]:
