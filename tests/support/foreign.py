@@ -104,8 +104,13 @@ def active_files(path: Path) -> tuple[str, ...]:
 
 def add_column(path: Path, name: str, kind: str = "string") -> None:
     """A foreign ALTER TABLE ADD COLUMN."""
-    field = {"name": name, "type": kind, "nullable": True, "metadata": {}}
-    _alter(path, schemaString=json.dumps({"type": "struct", "fields": [*live_schema(path), field]}))
+    configuration, identity = metadata(path)["configuration"], {}
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        number = int(configuration["delta.columnMapping.maxColumnId"]) + 1
+        identity = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+        configuration = configuration | {"delta.columnMapping.maxColumnId": str(number)}
+    field = {"name": name, "type": kind, "nullable": True, "metadata": identity}
+    _alter(path, schemaString=json.dumps({"type": "struct", "fields": [*live_schema(path), field]}), configuration=configuration)
 
 
 def drop_column(path: Path, name: str) -> None:

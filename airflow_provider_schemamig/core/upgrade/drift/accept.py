@@ -26,8 +26,6 @@ from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, known, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create, MergedStep
-from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement
-from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -39,14 +37,13 @@ from airflow_provider_schemamig.core.upgrade.context.context import give_up_ways
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
     began_at,
-    declared_renames,
-    dropped,
     foreign_changes,
     refused_by_evolution,
     reversal,
     taken_over,
 )
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
+from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_to
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
@@ -82,6 +79,12 @@ class _Taken:
     declared: Declaration
     physical: Declaration
     changes: tuple[Change, ...]
+    step: ReleaseStep
+
+    @property
+    def is_for_release(self) -> bool:
+        """Return whether the release has something to say of it: not if only a hidden column changed, or an earlier change was undone."""
+        return bool(self.changes) and self.step.is_needed
 
     @property
     def name(self) -> CollectionName:
@@ -98,7 +101,7 @@ class _Taken:
 
 
 def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> AcceptedDrift:
-    """Take over what was done to the named collections, or to all that drifted. No drift: nothing happens.
+    """Take over what was done to the named collections, or to all that drifted and can be taken over. No drift: nothing happens.
 
     The folder's head has to be the environment's release: then its next minor version is written; or a later one that contains these very
     changes already (another environment's ``accept`` wrote it, or a person did). No table gets a commit.
@@ -114,15 +117,16 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     state = ledger.state()
     state.require_current("accept")
     no_open_deployment(state)
-    taken = _drifted(env, state, collections)
+    taken, left = _drifted(env, state, collections)
     if not taken:
         return AcceptedDrift(None, (), ())
     give_up_ways_back(state)  # or refuse, before a file is written
-    if all(item.has_id_alone for item in taken):
+    if not any(item.is_for_release for item in taken):
         assert state.release is not None  # it has tables
         _record(ledger, state, taken)
         version = state.release.version
-        return AcceptedDrift(version, (), tuple((item.name, ()) for item in taken), _remember(env, state, taken, version, started))
+        notes = (*_remember(env, state, taken, version, started), *left)
+        return AcceptedDrift(version, (), tuple((item.name, item.changes) for item in taken), notes)
     folder = known(release_dir)
     steps = target_of(folder.release, state).steps
     if state.release is not None and folder.release.version == state.release.version:
@@ -132,28 +136,33 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
         _refuse_missing(state, taken, steps)
         version, files = folder.checked().version, ()
     _record(ledger, state, taken)
-    notes = _remember(env, state, taken, version, started)
+    notes = (*_remember(env, state, taken, version, started), *left)
     return AcceptedDrift(version, files, tuple((item.name, item.changes) for item in taken), notes)
 
 
 # --- what was done -------------------------------------------------------------------------------------------------------------------
 
 
-def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> list[_Taken]:
+def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> tuple[list[_Taken], list[str]]:
+    """Return what can be taken over, and in words what cannot: nothing else waits for that, unless it was asked for by name."""
     unknown = [name for name in collections if name not in state.objects]
     raise_refusals([UnknownCollection(collection=name) for name in unknown])
     refusals: list[SchemamigError] = []
+    left: list[CannotAccept] = []
     found: list[_Taken] = []
     heads = read_heads(env, state, [CollectionName(name) for name in collections] or None)
     for name, head in sorted(heads.items()):
         try:
             taken = _taken(env, state, name, head, named=bool(collections))
+        except CannotAccept as refusal:
+            left.append(refusal)
         except Refusal as refusal:
             refusals.append(refusal)
         else:
             found += [taken] if taken is not None else []
-    raise_refusals(refusals)
-    return found
+    if refusals or collections or not found:
+        raise_refusals([*refusals, *left])
+    return found, [f"{refusal.collection} is left as it is: {refusal.message} {refusal.next_action}" for refusal in left]
 
 
 def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> _Taken | None:
@@ -172,8 +181,11 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
         reasons = refused_by_evolution(foreign)
         if reasons:
             raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign))
-        declared = taken_over(foreign)
-        return _Taken(foreign, declared, recorded(head.declaration(name), declared), foreign.visible)
+        step = step_to(state, foreign, taken_over(foreign))
+        if step.untold:
+            raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_undoable(env, state, foreign))
+        step.check()
+        return _Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
@@ -204,16 +216,18 @@ def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head
 
 def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[_Taken]) -> NextVersion:
     schema = folder.release.snapshots[folder.release.version].text
-    steps, why = [], []
+    steps: list[DraftStep] = []
+    names: list[str] = []
+    why: list[str] = []
     for item in taken:
-        if not item.changes:
-            continue  # only a hidden column changed: the ledger takes note, the release has nothing to say
-        schema = with_statement(schema, item.name, create_table_text(item.declared))
-        steps.append(DraftStep(Evolution(item.name, tuple(sorted(declared_renames(item.foreign).items())), dropped(item.foreign))))
+        if not item.is_for_release:
+            continue  # the ledger takes note
+        schema = item.step.in_schema(schema)
+        steps += [] if item.step.evolution is None else [DraftStep(item.step.evolution)]
+        names.append(item.name)
         why.append(f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}")
-    names = ", ".join(step.step.collection for step in steps)
     reason = f"The tables were changed outside of a release: {', '.join(why)}. `schemamig accept` inferred these steps from them."
-    return next_version(folder, schema, f"Take over what was done to {names}", reason, steps)
+    return next_version(folder, schema, f"Take over what was done to {', '.join(names)}", reason, steps)
 
 
 def _who(env: EnvironmentRoot, state: State, item: _Taken) -> str:
@@ -274,20 +288,27 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
     known = [Put(replace(state.shards[entry.shard], table_id=head.table_id))] if item.foreign.has_other_id else []
     if item.has_id_alone:
         return list(known)
-    ahead, before = _ahead(state, item), state.unreleased_of(item.name)
+    ahead, before = _ahead(state, item) if item.step.is_needed else None, state.unreleased_of(item.name)
+    assert state.release is not None  # it has tables
+    schema_id = state.next_schema_id(item.name)
     made = SchemaEntry(
         collection=item.name,
-        schema_id=ahead.schema_id,
+        schema_id=schema_id,
         shard=entry.shard,
         declared=item.declared,
         physical=item.physical,
         since_table_version=head.version,
-        release=None,
+        release=None if ahead is not None else state.release.version,
         stored_names=names_of(head),
         uses=uses_kept(entry, item.physical, names_of(head)),
     )
-    updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, ahead.schema_id, fingerprint(item.declared))), Put(ahead)]
-    return [*updates, *known, *([Drop(UnreleasedChange, before.key)] if before is not None else [])]
+    updates: list[Update] = [Put(made), Put(Object(item.name, entry.shard, schema_id, fingerprint(item.declared)))]
+    return [
+        *updates,
+        *known,
+        *([Put(ahead)] if ahead is not None else []),
+        *([Drop(UnreleasedChange, before.key)] if before is not None else []),
+    ]
 
 
 def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
@@ -297,4 +318,6 @@ def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], versi
     details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}
     entries = [HistoryEntry.ended("accept", started, collection=name, generation=generation, detail=text) for name, text in details.items()]
     note = append_history(env, *entries)
+    again = [item.name for item in taken if item.changes and not item.step.is_needed]
+    ids |= dict.fromkeys(again, f"the table is again as release {version} declares it, and no longer ahead of it")
     return (*(f"{name}: {text}" for name, text in ids.items()), *((note,) if note else ()))

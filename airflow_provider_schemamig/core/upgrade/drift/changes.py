@@ -61,7 +61,7 @@ class Foreign:
     def visible(self) -> tuple[c.Change, ...]:
         """Return the changes without those of hidden columns, which no release declares. Raises as ``changes``, and NotApplicable."""
         declared = {path for path, _ in walk(self.entry.declared.fields)}
-        hidden = _outermost(path for path, _ in walk(self.recorded.fields) if path not in declared)
+        hidden = outermost(path for path, _ in walk(self.recorded.fields) if path not in declared)
         if not hidden:
             return self.changes
         now = [translate(path, self.renames) for path in hidden]
@@ -95,7 +95,8 @@ def _worth(changes: Iterable[c.Change]) -> tuple[c.Change, ...]:
     return tuple(change for change in changes if change.cost is not c.Cost.NONE)
 
 
-def _outermost(paths: Iterable[ColumnPath]) -> list[ColumnPath]:
+def outermost(paths: Iterable[ColumnPath]) -> list[ColumnPath]:
+    """Return the paths without those inside of another one, which comes before them."""
     found: list[ColumnPath] = []
     for path in paths:
         if not any(path.startswith(f"{outer}.") for outer in found):
@@ -246,7 +247,7 @@ def dropped(foreign: Foreign) -> tuple[ColumnPath, ...]:
     gone = (
         path for path, _ in walk(foreign.entry.declared.fields) if field_at(foreign.live.fields, translate(path, foreign.renames)) is None
     )
-    return tuple(_outermost(gone))
+    return tuple(outermost(gone))
 
 
 def declared_renames(foreign: Foreign) -> dict[ColumnPath, str]:

@@ -81,12 +81,9 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[Change
 def _renamed_here(state: State, ahead: UnreleasedChange, step: Evolve) -> tuple[str, ...]:
     """Return the renames made outside of a release that the step has as a drop and an addition: here it would find all in place, and any
     other environment would lose the values."""
-    entry = state.entry(ahead.collection)
-    of_release = (known for known in state.schemas_of(entry.shard) if known.release is not None and known.rolled_back is None)
-    released = [known for known in of_release if known.declared.fields == ahead.released.fields]
-    if not released:
+    entry, names = state.entry(ahead.collection), names_in_release(state, ahead)
+    if names is None:
         return ()
-    names = dict(max(released, key=lambda known: known.schema_id).stored_names)
     here = {path_in_files(path, dict(entry.stored_names)): path for path, _ in walk(ahead.declared.fields)}
     found = []
     for path, _ in walk(ahead.released.fields):
@@ -95,6 +92,14 @@ def _renamed_here(state: State, ahead: UnreleasedChange, step: Evolve) -> tuple[
         if name is not None and name != parent_and_name(path)[1] and step.renames.get(path) != name:
             found.append(f"the rename of {path} to {name}")
     return tuple(found)
+
+
+def names_in_release(state: State, ahead: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
+    """Return what the data files call the columns that the release declares, where it is another name; None if no schema tells."""
+    known = state.schemas_of(state.entry(ahead.collection).shard)
+    of_release = (entry for entry in known if entry.release is not None and entry.rolled_back is None)
+    released = [entry for entry in of_release if entry.declared.fields == ahead.released.fields]
+    return dict(max(released, key=lambda entry: entry.schema_id).stored_names) if released else None
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:

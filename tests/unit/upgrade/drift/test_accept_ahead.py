@@ -1,0 +1,143 @@
+"""A table is ahead of its release (``alter``), then somebody changes it: ``accept`` writes the step from the release to what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.names import CollectionName
+from tests.support import foreign
+from tests.support.lake import Lake, no_spark, rows
+from tests.support.upgrades import deployed, make_holds_due, refused, releases, whole
+
+FIRST = "CREATE TABLE t (id0 BIGINT, a STRING, b STRING);\nCREATE TABLE u (i BIGINT);\n"
+SECOND = FIRST.replace("id0", "id")
+Change = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """``step``: of the release that ``accept`` writes; None: it writes none, and the table is no longer ahead. ``name``: the table's."""
+
+    name: str
+    alters: tuple[str, ...]
+    change: Change
+    step: str | None
+    #: What the release declares then.
+    columns: str
+    collection: str = "t"
+
+
+def dropped(*names: str) -> Change:
+    def change(path: Path) -> None:
+        for name in names:
+            foreign.drop_column(path, name)
+
+    return change
+
+
+def renamed(name: str, to: str) -> Change:
+    return lambda path: foreign.rename_column(path, name, to)
+
+
+def added(name: str, kind: str = "string") -> Change:
+    return lambda path: foreign.add_column(path, name, kind)
+
+
+ADD, DROP, RENAME = "ALTER TABLE t ADD COLUMN x STRING", "ALTER TABLE t DROP COLUMN a", "ALTER TABLE t RENAME COLUMN a TO z"
+CASES = [
+    Case("added, dropped", (ADD,), dropped("x"), None, "id a b"),
+    Case("added, renamed", (ADD,), renamed("x", "y"), 'evolution("t")', "id a b y"),
+    Case("added, another renamed", (ADD,), renamed("a", "c"), 'evolution("t", rename={"a": "c"})', "id c b x"),
+    Case("added, another dropped", (ADD,), dropped("a"), 'evolution("t", drop=["a"])', "id b x"),
+    Case("added, and both dropped", (ADD,), dropped("x", "a"), 'evolution("t", drop=["a"])', "id b"),
+    Case("dropped, added", (DROP,), added("a"), None, "id a b"),
+    Case("dropped, another renamed to it", (DROP,), renamed("b", "a"), 'evolution("t", rename={"b": "a"}, drop=["a"])', "id a"),
+    Case("renamed, renamed back", (RENAME,), renamed("z", "a"), None, "id a b"),
+    Case("renamed, renamed on", (RENAME,), renamed("z", "q"), 'evolution("t", rename={"a": "q"})', "id q b"),
+    Case("renamed, dropped", (RENAME,), dropped("z"), 'evolution("t", drop=["a"])', "id b"),
+    Case("twice", (RENAME, ADD), renamed("z", "q"), 'evolution("t", rename={"a": "q"})', "id q b x"),
+    Case("table renamed", ("ALTER TABLE t RENAME TO w",), added("k"), 'evolution("w", renamed_from="t")', "id a b k", "w"),
+    Case(
+        "table renamed, a column, too", ("ALTER TABLE t RENAME TO w",), renamed("a", "c"),
+        'evolution("w", rename={"a": "c"}, renamed_from="t")', "id c b", "w",
+    ),
+    Case("new table", ("CREATE TABLE k (z INT)",), added("k"), "STEPS = []", "z k", "k"),
+]  # fmt: skip
+
+
+def ahead(folder: Path, *alters: str) -> tuple[Lake, Path]:
+    folders = releases(folder, (FIRST, ""), (SECOND, 'evolution("t", rename={"id0": "id"})'))
+    lake = deployed(folder, *folders)
+    lake.upgrade(folders[1])
+    make_holds_due(lake)
+    commands.contract(lake.env, None)
+    for statement in alters:
+        commands.alter(lake.env, statement, jobs=no_spark)
+        make_holds_due(lake)
+        commands.contract(lake.env, None)
+    return lake, folders[1]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_accepted_from_the_release_on(tmp_path: Path, case: Case) -> None:
+    lake, folder = ahead(tmp_path, *case.alters)
+    case.change(lake.path(case.collection))
+    status = commands.status(lake.env).document["collections"][case.collection]
+    assert status["ways_on"][0]["why_not"] == []
+
+    found = commands.accept(lake.env, folder)
+
+    module = folder / "migrations" / "v1_2_0.py"
+    assert (str(found.version), bool(found.files)) == (("1.1.0", False) if case.step is None else ("1.2.0", True))
+    assert module.exists() == (case.step is not None)
+    assert case.step is None or case.step in module.read_text()
+    assert not commands.status(lake.env).drifted
+    assert (lake.state.unreleased_of(CollectionName(case.collection)) is None) == (case.step is None)
+    assert (case.step is None) == ("no longer ahead" in "; ".join(found.notes))
+
+    lake.upgrade(folder)
+    assert lake.version == str(found.version)
+    entry = lake.state.entry(CollectionName(case.collection))
+    assert " ".join(field.name for field in entry.declared.fields) == case.columns
+    assert not commands.status(lake.env).document["collections"][case.collection]["ahead"]
+    assert commands.accept(lake.env, folder).version is None
+    whole(lake)
+
+
+REFUSED = [
+    (RENAME, added("a"), "another column has its name"),
+    (DROP, added("a", "integer"), "came again with another type"),
+]
+
+
+@pytest.mark.parametrize(("statement", "change", "why"), REFUSED)
+def test_what_no_step_says_is_refused_and_holds_nothing_else_up(tmp_path: Path, statement: str, change: Change, why: str) -> None:
+    lake, folder = ahead(tmp_path, statement)
+    change(lake.path("t"))
+    (found,) = commands.status(lake.env).document["collections"]["t"]["ways_on"][0]["why_not"]
+    assert why in found
+    with refused("cannot_accept", "t"):
+        commands.accept(lake.env, folder)
+    foreign.add_column(lake.path("u"), "k")
+    with refused("cannot_accept", "t"):
+        commands.accept(lake.env, folder, ["t", "u"])
+
+    taken = commands.accept(lake.env, folder)
+
+    assert [name for name, _ in taken.changes] == ["u"]
+    assert any(why in note and note.startswith("t is left as it is") for note in taken.notes)
+    assert commands.status(lake.env).drifted == ("t",)
+
+
+def test_a_column_that_came_again_is_the_releases_column(tmp_path: Path) -> None:
+    lake, folder = ahead(tmp_path, DROP)
+    foreign.add_column(lake.path("t"), "a")
+    commands.accept(lake.env, folder)
+    lake.upgrade(folder)
+    foreign.write(lake.path("t"), [{"id": 1, "a": "new", "b": "b"}])
+    assert rows(lake.path("t"), "id", "a") == [{"id": 1, "a": "new"}]
