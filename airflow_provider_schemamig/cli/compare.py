@@ -1,4 +1,4 @@
-"""``schemamig diff``: two schema files into one document. Thin: reading and pairing; the comparison is ``core.schema.diff.compare``.
+"""``schemamig diff``: two schema files into one document. Thin: reading and pairing; the comparison is ``commands.diff``.
 
 A ``.sql`` file holds CREATE TABLE statements, a ``.json`` file one Spark StructType. A StructType knows neither its collection's name
 nor constraints, keys, layout or properties, so against one only the columns of the other side are compared.
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.describe import change_json
-from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -66,7 +66,7 @@ def compare(before: Schemas, after: Schemas) -> dict[str, Any]:
             costs.append(Cost.INSTANT)
             drops_data = drops_data or gone
             continue
-        found = diff(before[name], after[name])
+        found = commands.diff(before[name], after[name])
         costs.append(found.outcome)
         drops_data = drops_data or found.drops_data
         changes.extend({"collection": name or None, **change_json(change)} for change in found.changes)

@@ -15,14 +15,29 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.ledger.admin.maintenance import compact as compact_ledger
     from airflow_provider_schemamig.core.ledger.admin.maintenance import dump as dump_ledger
     from airflow_provider_schemamig.core.ledger.admin.size import size as ledger_size
+    from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_ledger
+    from airflow_provider_schemamig.core.ledger.history import read_history
+    from airflow_provider_schemamig.core.release.authoring.new import new as new_release
+    from airflow_provider_schemamig.core.release.authoring.new import rebase as rebase_release
+    from airflow_provider_schemamig.core.release.authoring.scaffold import init as init_release
+    from airflow_provider_schemamig.core.release.authoring.scaffold import snapshot as snapshot_release
+    from airflow_provider_schemamig.core.release.check import load_checked
+    from airflow_provider_schemamig.core.release.lint.run import review
     from airflow_provider_schemamig.core.replication.cluster.registry import exchange, refresh
     from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
     from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
     from airflow_provider_schemamig.core.replication.restore.restore import restore as restore_rows
+    from airflow_provider_schemamig.core.replication.stream.stored_state import read_states as stream_states
     from airflow_provider_schemamig.core.replication.stream.stored_state import wake
     from airflow_provider_schemamig.core.replication.watch import look, mismatches
+    from airflow_provider_schemamig.core.schema.diff.compare import diff
+    from airflow_provider_schemamig.core.spark.jars import fetch as fetch_jars
+    from airflow_provider_schemamig.core.spark.jars import verified as verified_jars
+    from airflow_provider_schemamig.core.testing.rehearse import rehearsal
+    from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
+    from airflow_provider_schemamig.core.testing.run_all import run_all
     from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
-    from airflow_provider_schemamig.core.upgrade.alter import alter
+    from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
     from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
     from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, throttle
     from airflow_provider_schemamig.core.upgrade.documents.deployment import deployment_document
@@ -89,43 +104,56 @@ _HOMES = {
     "contract": ("upgrade.tasks.leader", "contract"),
     "cutover": ("upgrade.tasks.leader", "cutover"),
     "deployment_document": ("upgrade.documents.deployment", "deployment_document"),
+    "diff": ("schema.diff.compare", "diff"),
     "drift_document": ("upgrade.documents.drift", "drift_document"),
     "dump_ledger": ("ledger.admin.maintenance", "dump"),
     "edit_row": ("ledger.admin.edit", "edit_row"),
     "exchange": ("replication.cluster.registry", "exchange"),
     "expand": ("upgrade.tasks.leader", "expand"),
+    "fetch_jars": ("spark.jars", "fetch"),
     "fill": ("upgrade.tasks.read_only", "fill"),
     "follow": ("replication.replicate", "follow"),
     "followed": ("upgrade.tasks.read_only", "followed"),
     "force": ("upgrade.context.controls", "force"),
     "go_through": ("upgrade.tasks.leader", "go_through"),
     "history_document": ("upgrade.documents.history", "history_document"),
+    "init_release": ("release.authoring.scaffold", "init"),
     "ledger_size": ("ledger.admin.size", "size"),
+    "load_checked": ("release.check", "load_checked"),
     "look": ("replication.watch", "look"),
     "mismatches": ("replication.watch", "mismatches"),
+    "new_release": ("release.authoring.new", "new"),
     "open_claims": ("upgrade.tasks.read_only", "open_claims"),
     "pause": ("upgrade.context.controls", "pause"),
     "pin": ("upgrade.tables.pins", "pin"),
     "plan": ("upgrade.tasks.read_only", "plan"),
+    "plan_alter": ("upgrade.alter", "plan_alter"),
     "plan_digest": ("upgrade.tasks.read_only", "plan_digest"),
     "postpone": ("upgrade.context.controls", "postpone"),
     "preflight": ("upgrade.tasks.read_only", "preflight"),
     "promote": ("upgrade.tasks.leader", "promote"),
+    "read_history": ("ledger.history", "read_history"),
     "reasons": ("upgrade.tasks.read_only", "reasons"),
+    "rebase_release": ("release.authoring.new", "rebase"),
     "rebuild_ledger": ("upgrade.rebuild.rebuild", "rebuild"),
     "refresh": ("replication.cluster.registry", "refresh"),
+    "rehearsal": ("testing.rehearse", "rehearsal"),
     "replicate_once": ("replication.replicate", "replicate_once"),
     "restore_ledger": ("ledger.admin.backup", "restore"),
     "restore_rows": ("replication.restore.restore", "restore"),
     "resume": ("upgrade.context.controls", "resume"),
     "revert": ("upgrade.drift.revert", "revert"),
+    "review": ("release.lint.run", "review"),
     "rollback": ("upgrade.tasks.leader", "rollback"),
     "rollback_document": ("upgrade.documents.rollback", "rollback_document"),
+    "run_all": ("testing.run_all", "run_all"),
     "schema_age": ("upgrade.tasks.read_only", "schema_age"),
     "schema_status": ("replication.cluster.status", "schema_status"),
+    "snapshot_release": ("release.authoring.scaffold", "snapshot"),
     "status": ("upgrade.tasks.read_only", "status"),
-    "table_document": ("upgrade.documents.table", "table_document"),
+    "stream_states": ("replication.stream.stored_state", "read_states"),
     "table_changes": ("upgrade.table_changes", "table_changes"),
+    "table_document": ("upgrade.documents.table", "table_document"),
     "tables_now": ("upgrade.table_changes", "tables_now"),
     "tail": ("upgrade.tasks.read_only", "tail"),
     "throttle": ("upgrade.context.controls", "throttle"),
@@ -134,9 +162,12 @@ _HOMES = {
     "unpin": ("upgrade.tables.pins", "unpin"),
     "upgrade": ("upgrade.tasks.leader", "upgrade"),
     "upgrade_ledger": ("upgrade.ledger_format", "upgrade_ledger"),
+    "verified_jars": ("spark.jars", "verified"),
     "verify_environment": ("upgrade.verify.verify", "verify_environment"),
+    "verify_ledger": ("ledger.admin.verify_tables", "verify_ledger"),
     "wake": ("replication.stream.stored_state", "wake"),
     "watch_keys": ("upgrade.verify.watch_keys", "watch_keys"),
+    "write_fixtures": ("testing.rows.fixtures", "write_fixtures"),
     "write_report_file": ("upgrade.documents.report_file", "write_report_file"),
 }
 
@@ -158,41 +189,54 @@ __all__ = [
     "contract",
     "cutover",
     "deployment_document",
+    "diff",
     "drift_document",
     "dump_ledger",
     "edit_row",
     "exchange",
     "expand",
+    "fetch_jars",
     "fill",
     "follow",
     "followed",
     "force",
     "go_through",
     "history_document",
+    "init_release",
     "ledger_size",
+    "load_checked",
     "look",
     "mismatches",
+    "new_release",
     "open_claims",
     "pause",
     "pin",
     "plan",
+    "plan_alter",
     "plan_digest",
     "postpone",
     "preflight",
     "promote",
+    "read_history",
     "reasons",
+    "rebase_release",
     "rebuild_ledger",
     "refresh",
+    "rehearsal",
     "replicate_once",
     "restore_ledger",
     "restore_rows",
     "resume",
     "revert",
+    "review",
     "rollback",
     "rollback_document",
+    "run_all",
     "schema_age",
     "schema_status",
+    "snapshot_release",
     "status",
+    "stream_states",
     "table_changes",
     "table_document",
     "tables_now",
@@ -203,9 +247,12 @@ __all__ = [
     "unpin",
     "upgrade",
     "upgrade_ledger",
+    "verified_jars",
     "verify_environment",
+    "verify_ledger",
     "wake",
     "watch_keys",
+    "write_fixtures",
     "write_report_file",
 ]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType, ModuleType, NoneType
 
 import pytest
 
@@ -17,23 +19,39 @@ NOT_IN_AIRFLOW = {
     "compact_ledger": "commit and cleanup do what is due",
     "compare_and_evolve_schema": "for programs",
     "deployment_document": "to be read by a person",
+    "diff": "about files: a workflow runs the command line",
     "drift_document": "to be read by a person",
     "dump_ledger": "to be read by a person",
     "edit_row": "mends a damaged ledger, with a person looking on",
+    "fetch_jars": "once a machine, when it is set up",
     "follow": "a loop in one process; in Airflow a task is deferred",
     "history_document": "to be read by a person",
     "go_through": "all tasks after preflight in one process",
+    "init_release": "written by a person",
     "ledger_size": "to be read by a person",
+    "load_checked": "about files: a workflow runs the command line",
+    "new_release": "written by a person",
+    "plan_alter": "the operator's plan is the approval's",
+    "read_history": "to be read by a person",
+    "rebase_release": "written by a person",
     "rebuild_ledger": "mends a lost ledger, with a person looking on",
+    "rehearsal": "about files: a workflow runs the command line",
     "refresh": "a waiting stream's trigger does it",
     "restore_ledger": "mends a lost ledger, with a person looking on",
+    "review": "about files: a workflow runs the command line",
     "rollback_document": "to be read by a person",
+    "run_all": "about files: a workflow runs the command line",
     "schema_age": "to be read by a person",
     "schema_status": "to be read by a person",
+    "snapshot_release": "written by a person",
+    "stream_states": "a waiting stream's trigger reads its own",
     "table_document": "to be read by a person",
     "upgrade": "all tasks in one process",
     "upgrade_ledger": "once a format, after all programs have been renewed",
+    "verified_jars": "once a machine, when it is set up",
+    "verify_ledger": "to be read by a person",
     "wake": "a waiting stream's trigger does it",
+    "write_fixtures": "about files: a workflow runs the command line",
 }
 
 
@@ -48,6 +66,29 @@ def test_every_verb_is_the_function_that_the_type_checker_was_told_of() -> None:
     for verb, (module, name) in declared.items():
         found = getattr(commands, str(verb))
         assert (found.__module__, found.__name__) == (module, name)
+
+
+#: Functions that shape what a verb gives or takes: they read nothing and change nothing.
+SHAPES = {
+    "collection_name", "control_json", "document", "entry_json", "failures", "jars_folder", "once_each", "pin_json", "reasons_to_ask",
+    "report_html", "set_fingerprint", "stream_json", "workplace",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", ["cli/commands", "operators", "sensors"])
+def test_nobody_goes_round_the_door(folder: str) -> None:
+    """Beside ``commands`` they take types, errors and constants from the core, and what shapes a document."""
+    round_it = [
+        f"{path.relative_to(PACKAGE)}: {node.module}.{alias.name}"
+        for path in (PACKAGE / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("airflow_provider_schemamig.core")
+        for alias in node.names
+        if isinstance(found := getattr(import_module(str(node.module)), alias.name, None), FunctionType | ModuleType | NoneType)
+        and found is not commands
+        and alias.name not in SHAPES
+    ]
+    assert round_it == []
 
 
 def test_every_verb_has_a_task_in_airflow_or_a_reason() -> None:

@@ -41,14 +41,14 @@ def alter(
     as_json: JsonOption = False,
 ) -> Answer:
     """Change, create, rename or drop one table while others read and write. The next release has to contain it."""
-    from airflow_provider_schemamig.core.upgrade import alter as alters
+    from airflow_provider_schemamig.core import commands
 
     root, kept = open_environment(env), parse_hold(hold)
     if not dry_run:
-        run = functools.partial(alters.alter, root, statement, hold=kept, claim_id=claim_id)
+        run = functools.partial(commands.alter, root, statement, hold=kept, claim_id=claim_id)
         return run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))
     with watched() as listen:
-        report = alters.plan_alter(root, statement, jobs=spark_at(spark, listen) if check_data else None)
+        report = commands.plan_alter(root, statement, jobs=spark_at(spark, listen) if check_data else None)
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.plan import show_plan

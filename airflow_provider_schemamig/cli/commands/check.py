@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @answered
 def check(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     """Check everything that can be known without an environment: files, lock, modules, SQL, chain, lint."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.release.lint.model import Severity
-    from airflow_provider_schemamig.core.release.lint.run import review
 
-    reviewed = review(local_path(release))
+    reviewed = commands.review(local_path(release))
     raise_refusals([*reviewed.refusals, *reviewed.errors])
     found = reviewed.release
     assert found is not None  # no refusal means a release

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 @answered
 def fixtures(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     """Write the rows that `test` carries from version to version: fixtures/<version>/<collection>.jsonl."""
-    from airflow_provider_schemamig.core.release.check import load_checked
-    from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
+    from airflow_provider_schemamig.core import commands
 
-    loaded = load_checked(local_path(release))
-    written = write_fixtures(loaded)
+    loaded = commands.load_checked(local_path(release))
+    written = commands.write_fixtures(loaded)
     document = {"version": str(loaded.version), "files": list(written.files), "beyond": dict(written.beyond)}
     return Answer(document, lambda to: _show_written(to, written))
 

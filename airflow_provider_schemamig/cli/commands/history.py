@@ -25,13 +25,13 @@ def history(
     as_json: JsonOption = False,
 ) -> Answer:
     """List what was done in the environment, newest first: tasks and online changes with duration and outcome. Writes nothing."""
-    from airflow_provider_schemamig.core.ledger.history import read_history
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 
     root = open_environment(env)
     LedgerReader(root).state()  # refused where no environment is, and where newer software wrote it
-    found = [entry for entry in read_history(root) if collection in (None, entry.collection)]
+    found = [entry for entry in commands.read_history(root) if collection in (None, entry.collection)]
     document = {"entries": [entry_json(entry) for entry in reversed(found[-limit:])]}
     shown = [entry_json(entry) for entry in reversed(once_each(found)[-limit:])]
 

@@ -22,11 +22,12 @@ def jars(
 
     Only work on rows needs them. SCHEMAMIG_JARS names another folder.
     """
-    from airflow_provider_schemamig.core.spark.jars import JARS, fetch, jars_folder, verified
+    from airflow_provider_schemamig.core import commands
+    from airflow_provider_schemamig.core.spark.jars import JARS, jars_folder
 
     folder = jars_folder().absolute()
-    fetched = fetch(folder) if get else ()
-    there = verified(folder)
+    fetched = commands.fetch_jars(folder) if get else ()
+    there = commands.verified_jars(folder)
     missing = [name for name in JARS if name not in there]
     document = {"folder": str(folder), "there": list(there), "missing": missing, "fetched": list(fetched)}
 

@@ -36,10 +36,10 @@ def lint(
 
 @answered
 def _lint(*, release: str, github: bool, as_json: bool) -> Answer:
-    from airflow_provider_schemamig.core.release.lint.run import review
+    from airflow_provider_schemamig.core import commands
 
     folder = local_path(release)
-    found = review(folder)
+    found = commands.review(folder)
     refusals = [*found.refusals, *found.errors]
 
     def show(to: Console) -> None:

@@ -29,14 +29,15 @@ def new(
     as_json: JsonOption = False,
 ) -> Answer:
     """Begin the next version: draft the steps from the last snapshot to schema.sql."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import Version
-    from airflow_provider_schemamig.core.release.authoring import new as authoring
+    from airflow_provider_schemamig.core.release.authoring.new import Part
 
     if part not in _PARTS:
         raise typer.BadParameter(f"{part!r} is not one of {', '.join(_PARTS)}.", param_hint="'--part'")
     wanted = None if version is None else Version.parse(version)
     ask = None if as_json or not sys.stdin.isatty() else _ask()
-    begun = authoring.new(local_path(release), title, version=wanted, part=authoring.Part(part), ask=ask)
+    begun = commands.new_release(local_path(release), title, version=wanted, part=Part(part), ask=ask)
     document = {
         "version": str(begun.version),
         "files": list(begun.files),

@@ -25,10 +25,10 @@ def rebase(
     as_json: JsonOption = False,
 ) -> Answer:
     """Renumber the version being written, because another branch released it or a later one."""
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import Version
-    from airflow_provider_schemamig.core.release.authoring import new as authoring
 
-    done = authoring.rebase(local_path(release), None if onto is None else Version.parse(onto))
+    done = commands.rebase_release(local_path(release), None if onto is None else Version.parse(onto))
     document = {"from": str(done.before), "version": str(done.version), "files": list(done.files), "deleted": list(done.deleted)}
     return Answer(document, lambda to: _show_rebased(to, done))
 

@@ -9,9 +9,9 @@ from airflow_provider_schemamig.cli.output import Answer, answered, show_files
 @answered
 def snapshot(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     """Freeze schema.sql as snapshots/<version>.sql and update the lock."""
-    from airflow_provider_schemamig.core.release.authoring import scaffold
+    from airflow_provider_schemamig.core import commands
 
-    written = scaffold.snapshot(local_path(release))
+    written = commands.snapshot_release(local_path(release))
     document = {"version": str(written.version), "files": list(written.files)}
     title = f"{written.version} is frozen" if written.files else f"{written.version} was frozen already"
     return Answer(document, lambda to: show_files(to, written.files, title))

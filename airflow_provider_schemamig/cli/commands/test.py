@@ -41,17 +41,16 @@ def test(
     as_json: JsonOption = False,
 ) -> Answer:
     """Take every upgrade path that users can take, on real tables in a temporary folder. `--spark none`: without Spark."""
-    from airflow_provider_schemamig.core.testing.rehearse import rehearsal
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.testing.report import document, failures
-    from airflow_provider_schemamig.core.testing.run_all import run_all
     from airflow_provider_schemamig.core.testing.workspace import workplace
 
     if released is not None and tags is not None:
         raise typer.BadParameter("give --released or --tags, not both.", param_hint="'--tags'")
     started = time.monotonic()
     with workplace() as place, watched() as listen:
-        found = rehearsal(local_path(release), place, jobs=_jobs(spark, listen), seed=seed, released=released, tags=tags)
-        results = run_all(found, found.paths if path is None else found.find(path), listen)
+        found = commands.rehearsal(local_path(release), place, jobs=_jobs(spark, listen), seed=seed, released=released, tags=tags)
+        results = commands.run_all(found, found.paths if path is None else found.find(path), listen)
     options = {"--release": release, "--released": released, "--tags": tags, "--seed": str(seed)}
     command = " ".join(["schemamig test", *(f"{name} {shlex.quote(value)}" for name, value in options.items() if value is not None)])
     errors = failures(found, results, command)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.cli.options import EnvOption, JsonOption
 from airflow_provider_schemamig.cli.output import Answer, Exit, answered
-from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,18 +26,9 @@ class LedgerUnsound(Refusal):
 @answered
 def verify(env: EnvOption, as_json: JsonOption = False) -> Answer:
     """Check everything that must hold: files, rows, between rows, and whether tables and plans are there. Exit 1 with the findings."""
-    from airflow_provider_schemamig.core.ledger.admin import verify as ledger
-    from airflow_provider_schemamig.core.ledger.admin import verify_tables as tables
+    from airflow_provider_schemamig.core import commands
 
-    reader = open_ledger(env)
-    found = ledger.verify(reader)
-    if not any(finding.key is None for finding in found):  # rows cannot be read where files cannot
-        try:
-            found += tables.verify_tables(reader)
-        except SchemamigError:
-            if not found:
-                raise  # otherwise what was found is what to begin with
-    findings = [finding.to_json() for finding in found]
+    findings = [finding.to_json() for finding in commands.verify_ledger(open_ledger(env))]
     document: dict[str, Any] = {"findings": findings}
     if findings:
         document["error"] = LedgerUnsound(findings=len(findings)).to_json()

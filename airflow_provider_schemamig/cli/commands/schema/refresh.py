@@ -17,11 +17,10 @@ def refresh(env: EnvOption, as_json: JsonOption = False) -> Answer:
     import pendulum
 
     from airflow_provider_schemamig.core import commands
-    from airflow_provider_schemamig.core.replication.stream.stored_state import read_states
 
     environment = open_environment(env)
     node = commands.refresh(environment, pendulum.now("UTC"))
-    woken = [state.stream for state in read_states(environment) if state.pause is not None]
+    woken = [state.stream for state in commands.stream_states(environment) if state.pause is not None]
     document = {
         "env_id": node.env_id,
         "uri": node.uri,

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fen
 from airflow_provider_schemamig.core.delta.errors import LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding, of_row
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, shard_folders
@@ -21,9 +22,23 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Epoch
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: What is found while the ledger moves on may have been in order before and after: looked at again, so often.
 _LOOKS = 3
+
+
+def verify_ledger(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
+    """Return all that is wrong with the ledger and what it names. Raises as ``verify``, and as the storage does if nothing was found."""
+    found = verify(reader)
+    if any(finding.key is None for finding in found):
+        return found  # rows cannot be read where files cannot
+    try:
+        return found + verify_tables(reader)
+    except SchemamigError:
+        if not found:
+            raise
+        return found  # that is what to begin with
 
 
 def verify_tables(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
