@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +56,7 @@ class ExplainedRuns:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         go_through, settle = leader.go_through, recovery.settle
 
+        @functools.wraps(go_through)
         def checked(env: EnvironmentRoot, found: Preflight, generation: Generation, **options: Any) -> Outcome:
             self._runs[env.location.uri, generation] += 1
             outcome = go_through(env, found, generation, **options)

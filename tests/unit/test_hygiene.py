@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ NO_VERBS = re.compile(
     "Only|Other|Over|That|The|Their|These|They|This|Those|Under|What|Whatever|When|Where|Whether|Which|Who|Whoever|Why|With|Without)"
 )
 VERBS_IN_S = frozenset({"Pass", "Process"})
+#: Folders of the core whose files lie beside each other.
+FLAT = {f"airflow_provider_schemamig.core.{name}" for name in ("online.operations", "release.lint.rules")}
 #: Folders that had another name.
 GONE = {"deltalog", "elements", "handles", "shards"}
 
@@ -219,6 +222,18 @@ def _yields(function: ast.FunctionDef) -> bool:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             left += ast.iter_child_nodes(node)
     return False
+
+
+def test_a_folder_of_the_core_with_five_files_has_layers() -> None:
+    """But for kinds beside each other, which take nothing of each other: rules of lint, operations, tasks."""
+    held = {
+        container
+        for contract in tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+        for container in contract.get("containers", ())
+    }
+    folders = {path.parent for path in tracked() if path.suffix == ".py" and (ROOT / PRODUCT[0] / "core") in path.parents}
+    large = {folder for folder in folders if len([*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")]) >= 5}
+    assert {".".join(folder.relative_to(ROOT).parts) for folder in large} - held <= FLAT
 
 
 def test_no_two_public_classes_have_one_name() -> None:
