@@ -35,7 +35,7 @@ def fold_rewrite(release: Release, source: Version, target: Version, lineage: Co
     parts = _parts(lineage.events)
     first = parts[1]
     up = with_source_names(release, source, first.version, _up(release, parts, new))
-    down = _way_back(release, target, parts, old, new)
+    down = _inverse(release, target, parts, old, new)
     steps = [part.step for part in parts[1:] if part.step is not None]
     folded = RewriteStep(
         collection=new.name,
@@ -130,13 +130,13 @@ def _earlier_lookups(release: Release, base: Version, version: Version, up: str,
 
 
 @dataclass(frozen=True, slots=True)
-class _WayBack:
+class _InverseQueries:
     query: str | None
     reason: str | None
     lost: tuple[ColumnPath, ...] = ()
 
 
-def _way_back(release: Release, target: Version, parts: Sequence[_Part], old: Declaration, new: Declaration) -> _WayBack:
+def _inverse(release: Release, target: Version, parts: Sequence[_Part], old: Declaration, new: Declaration) -> _InverseQueries:
     """Return all ``down`` as one, written for ``target``; or the first reason, going backwards, why there is none."""
     query: str | None = None  # None: {name} of the target, as it is
     lost: list[ColumnPath] = []
@@ -153,10 +153,10 @@ def _way_back(release: Release, target: Version, parts: Sequence[_Part], old: De
             end = part.rewrite.old
             query = _one_back(release, target, part.version, part.step, query)
         except NotProjectable as refusal:
-            return _WayBack(None, f"{refusal.path} cannot be had back: {refusal.reason}")
+            return _InverseQueries(None, f"{refusal.path} cannot be had back: {refusal.reason}")
         except CannotMerge as refusal:
-            return _WayBack(None, refusal.reason)
-    return _WayBack(query or f"SELECT {columns_of(new)} FROM {{{new.name}}}", None, tuple(lost))
+            return _InverseQueries(None, refusal.reason)
+    return _InverseQueries(query or f"SELECT {columns_of(new)} FROM {{{new.name}}}", None, tuple(lost))
 
 
 def _one_back(release: Release, target: Version, version: Version, step: Rewrite, query: str | None) -> str:

@@ -289,7 +289,7 @@ def no_open_deployment(state: State) -> None:
         raise DeploymentOpen(generation=row.generation)
 
 
-def give_up_ways_back(state: State) -> list[Update]:
+def close_expired_holds(state: State) -> list[Update]:
     """Return what closes the holds whose time is over: they would not know of a change that nobody planned, and contract, which ends
     them, asks that there be none. Raises HoldOpen while another one is open."""
     now = pendulum.now("UTC")

@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
-from airflow_provider_schemamig.core.upgrade.context.context import give_up_ways_back, no_open_deployment
+from airflow_provider_schemamig.core.upgrade.context.context import close_expired_holds, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
     began_at,
@@ -120,7 +120,7 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     taken, left = _drifted(env, state, collections)
     if not taken:
         return AcceptedDrift(None, (), ())
-    give_up_ways_back(state)  # or refuse, before a file is written
+    close_expired_holds(state)  # or refuse, before a file is written
     if not any(item.is_for_release for item in taken):
         assert state.release is not None  # it has tables
         _record(ledger, state, taken)
@@ -245,7 +245,7 @@ def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[Merge
     by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
     refusals = []
     for item in taken:
-        missing = missing_in(_ahead(state, item), by_source.get(item.name))
+        missing = missing_in(_unreleased(state, item), by_source.get(item.name))
         if missing:
             refusals.append(ChangeNotInRelease(collection=item.name, changes=missing))
     raise_refusals(refusals)
@@ -254,7 +254,7 @@ def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[Merge
 # --- the ledger ----------------------------------------------------------------------------------------------------------------------
 
 
-def _ahead(state: State, item: _Taken) -> UnreleasedChange:
+def _unreleased(state: State, item: _Taken) -> UnreleasedChange:
     assert state.leader is not None  # who has collections had a leader
     return went_ahead(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
 
@@ -264,7 +264,7 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
 
     def decide(state: State) -> Sequence[Update]:
         no_open_deployment(state)
-        ended = give_up_ways_back(state)
+        ended = close_expired_holds(state)
         updates: list[Update] = []
         for item in taken:
             if item.name in state.objects and _is_recorded(state, item):
@@ -288,7 +288,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
     known = [Put(replace(state.shards[entry.shard], table_id=head.table_id))] if item.foreign.has_other_id else []
     if item.has_id_alone:
         return list(known)
-    ahead, before = _ahead(state, item) if item.step.is_needed else None, state.unreleased_of(item.name)
+    ahead, before = _unreleased(state, item) if item.step.is_needed else None, state.unreleased_of(item.name)
     assert state.release is not None  # it has tables
     schema_id = state.next_schema_id(item.name)
     made = SchemaEntry(

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.storage import InvalidLocation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import last_step_key
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
-from airflow_provider_schemamig.core.upgrade.context.context import give_up_ways_back, no_open_deployment, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import close_expired_holds, no_open_deployment, plan_of
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import forget_shards
 from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of
@@ -61,7 +61,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> GivenBack:
                 return ()
             raise UnknownCollection(collection=name)
         no_open_deployment(state)
-        ended = give_up_ways_back(state)
+        ended = close_expired_holds(state)
         _refuse_use(env, state, name)
         uri = _place(env, state.shard_of(name).uri)
         return [*_forgotten(state, name), *ended]

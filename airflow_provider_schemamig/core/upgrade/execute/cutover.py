@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMiss
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition, not_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import course, expanded, is_changed
 from airflow_provider_schemamig.core.upgrade.execute.release_updates import Landed, updates_of
-from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap, Swaps, lift_swaps, take_back_swaps
+from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap, Swaps, revert_swaps, unseal_swaps
 from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
     CaughtUpRewrite,
     catch_up,
@@ -54,11 +54,11 @@ from airflow_provider_schemamig.core.upgrade.tables.seals import (
     check_held,
     check_time,
     held_seals,
-    lift,
     remember_seals,
     seal_all,
     shards_to_seal,
     successor_of,
+    unseal_all,
 )
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 
@@ -69,7 +69,7 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
         return
     with leader.until(leader.is_committed):
         leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
-        take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
+        revert_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
         landed = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
         swaps = Swaps(leader, jobs, tuple(item.swap for item in landed if item.swap is not None))
         followed = _come_near(leader, swaps, jobs)
@@ -95,8 +95,8 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
         except BaseException:
             # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
             # the same.
-            lift(leader, seals)
-            lift_swaps(leader, swaps.held, jobs)
+            unseal_all(leader, seals)
+            unseal_swaps(leader, swaps.held, jobs)
             raise
     leader.deployment = leader.state.deployments[leader.generation]
 
@@ -104,7 +104,7 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
 def _come_near(leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """Do all that takes long, while everybody reads and writes."""
     if leader.plan.of_kind(s.Copy) or swaps.all:
-        lift(leader, held_seals(leader))
+        unseal_all(leader, held_seals(leader))
     swaps.wait()
     swaps.come_near()
     complete_copies(leader, jobs)
@@ -118,7 +118,7 @@ def _announced(leader: LeaderWriter, allow: Allow) -> tuple[SealIntent, ...]:
     try:
         return announce_seals(leader, shards_to_seal(leader), allow)
     except Paused:
-        lift(leader, held_seals(leader))  # of a run that died: its writers are not to wait for a person
+        unseal_all(leader, held_seals(leader))  # of a run that died: its writers are not to wait for a person
         raise
 
 

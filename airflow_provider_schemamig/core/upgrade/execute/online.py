@@ -46,9 +46,9 @@ from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.tables.change_log import Walk
 from airflow_provider_schemamig.core.upgrade.tables.clustering import recluster
-from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.tables.errors import WalkedBack
-from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import open_again
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.core.upgrade.verify.key_scan import validate_key
@@ -96,7 +96,7 @@ def _change_table(leader: LeaderWriter, step: Evolve, item: Course, jobs: Jobs) 
         refusal.collection = refusal.collection or item.collection
         refusals.append(refusal)
         try:
-            walk_back(leader, item, refusal.message, jobs)
+            revert_elements(leader, item, refusal.message, jobs)
             walk.ended(refusal.code, f"walked back: {refusal.message}")
         except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
             refusals.append(stuck)
@@ -229,16 +229,16 @@ class _Run:
 # --- back ----------------------------------------------------------------------------------------------------------------------------
 
 
-def walk_back(leader: LeaderWriter, item: Course, reason: str, jobs: Jobs) -> None:
+def revert_elements(leader: LeaderWriter, item: Course, reason: str, jobs: Jobs) -> None:
     """Move every element of the course back to ABSENT, and the table back in one commit.
 
     What has to stay (a column that files carry) is hidden. The ledger comes before that commit: after a kill in between, the next try
     begins with what the table has, which the intent, which stays, tells. Before the ledger come the rows, which may refuse: then nothing
-    goes back. Raises as ``column_swap.bring_back``.
+    goes back. Raises as ``column_swap.fill_old_column``.
     """
     now = _left_at(leader, item)
     if now is not None:
-        bring_back(leader, _home(leader, item, now), jobs)
+        fill_old_column(leader, _swap_back(leader, item, now), jobs)
     leader.append(lambda state: [Put(absent(leader, item, operation, reason)) for operation in item.operations])
     for operation in item.operations:
         tell(leader, item.collection, operation, ElementState.ABSENT)
@@ -253,10 +253,10 @@ def _left_at(leader: LeaderView, item: Course) -> Declaration | None:
     return shown(intent, read_head(table_store(leader.env, leader.state, item.shard)))
 
 
-def _home(leader: LeaderView, item: Course, now: Declaration) -> WayHome:
+def _swap_back(leader: LeaderView, item: Course, now: Declaration) -> SwapBack:
     intent = change_intent_of(leader, item.shard)
     assert intent is not None  # it told what ``now`` is
-    return WayHome(item.collection, item.shard, now, item.origin, (), intent.base_version)
+    return SwapBack(item.collection, item.shard, now, item.origin, (), intent.base_version)
 
 
 def _take_back(leader: LeaderWriter, item: Course, jobs: Jobs) -> None:
@@ -266,10 +266,10 @@ def _take_back(leader: LeaderWriter, item: Course, jobs: Jobs) -> None:
         now = _left_at(leader, item)
         if now is None:
             return
-        home = _home(leader, item, now)
-        checked_at = bring_back(leader, home, jobs)
+        home = _swap_back(leader, item, now)
+        checked_at = fill_old_column(leader, home, jobs)
         head = read_head(store)
-        back = way_back(store, head, now, item.origin, (), home.since)
+        back = inverse_changes(store, head, now, item.origin, (), home.since)
         if back.changes:
             checked_at = head.version if checked_at is None else checked_at
             transition = Transition(item.collection, item.shard, now, back.changes, back.forget, checked_at, item.origin, stood_before=True)

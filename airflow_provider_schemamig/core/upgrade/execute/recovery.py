@@ -34,10 +34,10 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import remember_undone
-from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, until_nobody_writes
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished, what_is_missing
-from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, way_back
+from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, stand
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -64,7 +64,7 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
 
     ``going_back``: it is for a rollback, so what half a rollback took back stays so, and is this epoch's: its own goes on from there, one
     of another generation leaves it to that. ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see
-    ``column_swap.WayHome``. Raises DriftFound, SparkNotGiven, RollbackUnfinished, and what ``column_swap.bring_back`` raises.
+    ``column_swap.SwapBack``. Raises DriftFound, SparkNotGiven, RollbackUnfinished, and what ``column_swap.fill_old_column`` raises.
     """
     began = pendulum.now("UTC")
     how = _How(wanted, jobs, going_back, lossy)
@@ -268,14 +268,14 @@ def _undo(
     first, last = done[0], done[-1]
     now, wanted = last.after, first.before
     renames = tuple(rename for intent in done for rename in intent.renames)
-    home = WayHome(first.collection, shard, now, wanted, renames, first.base_version, lossy)
+    home = SwapBack(first.collection, shard, now, wanted, renames, first.base_version, lossy)
 
-    def attempt() -> tuple[WayBack, Head, Committed | None]:
-        checked_at = bring_back(leader, home, jobs)
+    def attempt() -> tuple[InverseChanges, Head, Committed | None]:
+        checked_at = fill_old_column(leader, home, jobs)
         head = read_head(store)
         if not is_in_place(now, head):
             raise MetadataMoved(collection=first.collection, uri=store.location.uri)
-        back = way_back(store, head, now, wanted, renames, first.base_version)
+        back = inverse_changes(store, head, now, wanted, renames, first.base_version)
         if last.kind is IntentKind.REVERT:
             missing = what_is_missing(store, last, back)
             if missing:
@@ -300,10 +300,10 @@ def _undo(
         stand(first.collection, [committed])
     leader.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
     own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
-    return [*(Drop(Intent, undo.key) for undo in own), *_record(leader.state, shard, after_way_back(now, back), head)]
+    return [*(Drop(Intent, undo.key) for undo in own), *_record(leader.state, shard, after_inverse(now, back), head)]
 
 
-def _announce(leader: LeaderWriter, home: WayHome, done: Sequence[Intent], back: WayBack, head: Head) -> None:
+def _announce(leader: LeaderWriter, home: SwapBack, done: Sequence[Intent], back: InverseChanges, head: Head) -> None:
     """Announce where the undo leads to, before it is done.
 
     What has to stay behind is neither in the ledger nor in what is undone, and whoever comes next would take it for somebody else's doing.
@@ -314,7 +314,7 @@ def _announce(leader: LeaderWriter, home: WayHome, done: Sequence[Intent], back:
     undo = TransitionIntent(
         **leader.intent(IntentKind.UNDO, home.collection, home.shard, head.version),
         before=home.now,
-        after=after_way_back(home.now, back),
+        after=after_inverse(home.now, back),
         renames=same,
     )
 

@@ -36,9 +36,16 @@ from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Cour
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
-from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES, WayHome, bring_back, rest, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import (
+    OPEN_RACES,
+    TRIES,
+    SwapBack,
+    fill_old_column,
+    rest,
+    until_nobody_writes,
+)
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced, SwapTakenBack
-from airflow_provider_schemamig.core.upgrade.tables.inverse import after_way_back, way_back
+from airflow_provider_schemamig.core.upgrade.tables.inverse import after_inverse, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import closed
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of, stand
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -263,17 +270,17 @@ def _terms(intent: SwapIntent) -> tuple[Epoch, pendulum.DateTime, bool]:
 # --- back ----------------------------------------------------------------------------------------------------------------------------
 
 
-def lift_swaps(leader: LeaderWriter, held: Sequence[SwapIntent], jobs: Jobs) -> None:
+def unseal_swaps(leader: LeaderWriter, held: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up swaps whose release was not committed, and let the columns change places again: not if it was, after all, and not if a twin
     or another leader has the tables now. Best effort, on the way out of a failure: the next run does what is left."""
     with contextlib.suppress(SchemamigError):
         _take_back(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
 
 
-def take_back_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
+def revert_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
     """Take back the swaps of a run that died: nobody is to wait for what comes first in this one.
 
-    Values that do not go back stay as they are. Raises as ``column_swap.bring_back`` otherwise.
+    Values that do not go back stay as they are. Raises as ``column_swap.fill_old_column`` otherwise.
     """
     own = [intent for intent in leader.state.intents.values() if (intent.generation, intent.epoch) == (leader.generation, leader.epoch)]
     _take_back(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
@@ -311,15 +318,15 @@ def _go_back(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
     started, store = time.monotonic(), table_store(leader.env, leader.state, intent.shard)
     if not is_in_place(after, read_head(store)):
         return True
-    home = WayHome(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
-    checked_at = bring_back(leader, home, jobs)
+    home = SwapBack(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
+    checked_at = fill_old_column(leader, home, jobs)
     head = read_head(store)
     leader.look_again()
     if _known(leader.state, intent) != intent or not is_in_place(after, head):
         return False
     made_in = intent.base_version if intent.done_version is None else intent.done_version
-    back = way_back(store, head, after, before, intent.renames, made_in)
-    if live_differences(before, after_way_back(after, back)):  # a part would stay behind, and look like somebody else's doing
+    back = inverse_changes(store, head, after, before, intent.renames, made_in)
+    if live_differences(before, after_inverse(after, back)):  # a part would stay behind, and look like somebody else's doing
         return False
     fence, tag = leader.fence(intent.shard), leader.tag("undo")
     made = commit_changes(

@@ -36,7 +36,7 @@ def opened(leader: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | N
     known = _txns(leader, old)
     later = {} if now is None else _txns(leader, now)
     come_back = undo is not None and undo.step.down is not None
-    found = _ahead(later, known) if come_back else {}
+    found = _newer_than(later, known) if come_back else {}
     for app_id in app_ids(txn for txn in (*known, *later) if txn.startswith(STREAM_PREFIX)):
         own, there = reached(known, app_id), reached(later, app_id)
         version = max(own, there).version if come_back else own.version
@@ -53,7 +53,7 @@ def hand_on(leader: LeaderView) -> None:
         # Writers wait meanwhile, so where nobody counts the other log is not read.
         there = _txns(leader, source)
         known = _txns(leader, target) if any(map(_is_handed_on, there)) else {}
-        ahead = _ahead(there, known) | _streams_ahead(there, known)
+        ahead = _newer_than(there, known) | _streams_ahead(there, known)
         if ahead:
             _put(leader, target, ahead)
 
@@ -86,7 +86,7 @@ def _put(leader: LeaderView, shard: ShardId, txns: Mapping[str, int]) -> None:
         put_txns(store, head, txns, leader.tag("transactions"), judge)
 
 
-def _ahead(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+def _newer_than(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers of writers that ``there`` is ahead in; a number of 0 is one, too."""
     return {app_id: number for app_id, number in there.items() if not _is_own(app_id) and number > known.get(app_id, NOTHING)}
 

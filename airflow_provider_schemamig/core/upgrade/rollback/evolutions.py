@@ -31,8 +31,8 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import still_there
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
-from airflow_provider_schemamig.core.upgrade.tables.column_swap import WayHome, bring_back, until_nobody_writes
-from airflow_provider_schemamig.core.upgrade.tables.inverse import way_back
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 
 
@@ -52,7 +52,7 @@ class RolledBackTables:
 def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
     """Describe the values that came since and do not fit the type of before. Without such rows no Spark is started."""
     checks = []
-    for home in _homes(state, plan, hold, lossy=False):
+    for home in _swaps_back(state, plan, hold, lossy=False):
         store = table_store(env, state, home.shard)
         head = read_head(store)
         for item in home.exchanges if is_in_place(home.now, head) else ():  # else a rollback that died had come further
@@ -72,11 +72,11 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
     return tuple(f"{item.collection}: {item.count} row(s) {item.rule}" for item in violations)
 
 
-def bring_all_back(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
-    """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.bring_back``."""
-    for home in _homes(leader.state, leader.plan, hold_of(leader), lossy=lossy):
+def fill_old_columns(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
+    """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.fill_old_column``."""
+    for home in _swaps_back(leader.state, leader.plan, hold_of(leader), lossy=lossy):
         if _gone_back(leader, home.shard) is None:
-            bring_back(leader, home, jobs)
+            fill_old_column(leader, home, jobs)
 
 
 def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
@@ -88,13 +88,13 @@ def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTa
     tables = {step.collection: held_table(leader.state, hold, step.old.name) for step in _evolved(leader.plan)}
     gone_back = {name: known for name, table in tables.items() if (known := _gone_back(leader, table.shard)) is not None}
     steps = [step for step in _evolved(leader.plan) if step.collection not in gone_back]
-    plain = [step for step in steps if not _home(leader.state, leader.plan, hold, step, lossy).exchanges]
+    plain = [step for step in steps if not _swap_back(leader.state, leader.plan, hold, step, lossy).exchanges]
     transitions = [transition for step in plain if (transition := _transition(leader, step)) is not None]
     versions = {name: _stands(leader, known) for name, known in gone_back.items()} | commit_transitions(
         leader, IntentKind.REVERT, transitions
     )
     for step in steps:
-        home = _home(leader.state, leader.plan, hold, step, lossy)
+        home = _swap_back(leader.state, leader.plan, hold, step, lossy)
         if home.exchanges:
             attempt = functools.partial(_exchange, leader, step, home, jobs)
             transition, version = until_nobody_writes(leader, step.collection, home.shard, attempt)
@@ -135,8 +135,8 @@ def _stands(leader: LeaderWriter, known: TransitionIntent) -> int:
     return head.version if known.done_version is None else known.done_version
 
 
-def _exchange(leader: LeaderWriter, step: Evolve, home: WayHome, jobs: Jobs) -> tuple[Transition, int]:
-    checked_at = bring_back(leader, home, jobs)
+def _exchange(leader: LeaderWriter, step: Evolve, home: SwapBack, jobs: Jobs) -> tuple[Transition, int]:
+    checked_at = fill_old_column(leader, home, jobs)
     transition = _transition(leader, step)
     assert transition is not None  # two columns change places
     return transition, commit_transitions(leader, IntentKind.REVERT, [replace(transition, checked_at=checked_at)])[step.collection]
@@ -165,12 +165,12 @@ def source_entry(state: State, held: HeldTable) -> SchemaEntry:
     return state.schemas[held.collection, held.schema_id]
 
 
-def _homes(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[WayHome]:
-    found = [_home(state, plan, hold, step, lossy) for step in _evolved(plan)]
+def _swaps_back(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[SwapBack]:
+    found = [_swap_back(state, plan, hold, step, lossy) for step in _evolved(plan)]
     return [home for home in found if home.exchanges]
 
 
-def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> WayHome:
+def _swap_back(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> SwapBack:
     """Return the way home of an evolved collection.
 
     Later releases may have come and gone since: what came in is looked for from before this one's first commit on.
@@ -178,17 +178,17 @@ def _home(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> Wa
     entry, held = state.entry(step.collection), held_table(state, hold, step.old.name)
     wanted = replace(still_there(state, source_entry(state, held)), name=step.collection)
     renamed = net_renames(change for stage in plan.of_collection(step.collection) if isinstance(stage, CutOver) for change in stage.changes)
-    return WayHome(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
+    return SwapBack(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
 
 
 def _transition(leader: LeaderWriter, step: Evolve) -> Transition | None:
-    entry, home = leader.state.entry(step.collection), _home(leader.state, leader.plan, hold_of(leader), step, False)
+    entry, home = leader.state.entry(step.collection), _swap_back(leader.state, leader.plan, hold_of(leader), step, False)
     store = held_store(leader.env, leader.state, held_table(leader.state, hold_of(leader), step.old.name))
     known = leader.state.transition(entry.shard, IntentKind.REVERT, leader.generation)
     if known is not None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)
-    back = way_back(store, head, entry.physical, home.wanted, home.renames, home.since)
+    back = inverse_changes(store, head, entry.physical, home.wanted, home.renames, home.since)
     leader.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
     if not back.changes:
         return None

@@ -44,7 +44,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, ch
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     RolledBackTables,
-    bring_all_back,
+    fill_old_columns,
     held_table,
     lossy_casts,
     revert_all,
@@ -229,7 +229,7 @@ def _bring_back(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy
     Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for.
     """
     try:
-        bring_all_back(leader, jobs, lossy=allow_lossy)
+        fill_old_columns(leader, jobs, lossy=allow_lossy)
     except SchemamigError as error:
         open_again(leader, ())
         if not isinstance(error, DoesNotGoBack):

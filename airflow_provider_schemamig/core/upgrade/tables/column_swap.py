@@ -74,9 +74,9 @@ def rest(number: int) -> None:
 
 
 @dataclass(frozen=True)
-class WayHome:
+class SwapBack:
     """From ``now``, which the table is, back to ``wanted``. ``since``: a version from before the columns changed places; ``renames``: of
-    the way out (``inverse.way_back``). ``lossy``: NULL where a value does not fit the type of before."""
+    the way out (``inverse.inverse_changes``). ``lossy``: NULL where a value does not fit the type of before."""
 
     collection: CollectionName
     shard: ShardId
@@ -107,7 +107,7 @@ class WayHome:
         return Fill(item.hidden.name, expression, aside, Files.NEWER)
 
 
-def bring_back(leader: LeaderWriter, way: WayHome, jobs: Jobs) -> int | None:
+def fill_old_column(leader: LeaderWriter, way: SwapBack, jobs: Jobs) -> int | None:
     """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
     such columns. No such row: no Spark. A pause does not hold it: no way back is held.
 

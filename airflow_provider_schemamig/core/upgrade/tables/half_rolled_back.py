@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, table_store
 from airflow_provider_schemamig.core.upgrade.tables.errors import RollbackUnfinished
-from airflow_provider_schemamig.core.upgrade.tables.inverse import WayBack, after_way_back, exchanges, way_back
+from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, exchanges, inverse_changes
 
 
 def is_of_rollback(intent: Intent) -> TypeGuard[TransitionIntent]:
@@ -39,15 +39,15 @@ def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[Rollbac
         head = head_or_none(store)
         if head is None or not is_done(state, intent, head) or exchanges(intent.after, intent.before, intent.renames):
             continue
-        back = way_back(store, head, intent.after, intent.before, intent.renames, intent.base_version)
+        back = inverse_changes(store, head, intent.after, intent.before, intent.renames, intent.base_version)
         reasons = what_is_missing(store, intent, back)
         if reasons:
             yield unfinished(state, intent, reasons)
 
 
-def what_is_missing(store: ReadStore, intent: TransitionIntent, back: WayBack) -> tuple[str, ...]:
+def what_is_missing(store: ReadStore, intent: TransitionIntent, back: InverseChanges) -> tuple[str, ...]:
     """Return why ``back`` does not make of the table what its release had, in words; empty: it does."""
-    found = live_differences(intent.before, after_way_back(intent.after, back))
+    found = live_differences(intent.before, after_inverse(intent.after, back))
     reasons = (back.left_behind or tuple(map(str, found))) if found else ()
     given = [change.path for change in back.changes if isinstance(change, SetDefault) and change.new is not None]
     return (*reasons, *(f"rows came in without the DEFAULT of {path}" for path in given if _files_came(store, intent.base_version)))

@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class InverseChanges:
     """The changes that can be made, the columns among them no file carries, and in words what stays behind."""
 
     changes: tuple[Change, ...]
@@ -65,14 +65,14 @@ def _renamed(path: ColumnPath, renames: dict[ColumnPath, str]) -> ColumnPath:
     return ColumnPath(".".join(renames.get(ColumnPath(prefix), part) for prefix, part in zip(prefixes, parts, strict=True)))
 
 
-def way_back(
+def inverse_changes(
     store: ReadStore,
     head: Head,
     now: Declaration,
     wanted: Declaration,
     renames: Sequence[tuple[ColumnPath, str]],
     since: int,
-) -> WayBack:
+) -> InverseChanges:
     """Return how to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
 
     ``renames``: all that the way out renamed, also the columns that made way for another one of their name; without swaps of columns
@@ -98,18 +98,18 @@ def way_back(
         order = tuple(field.name for field in wanted.fields if not is_stand_in(field.name))
         after.append(ReorderColumns(ColumnPath(""), tuple(field.name for field in now.fields), order))
     if not drops:
-        return WayBack(tuple(_possible([*changes, *after])), (), tuple(left))
+        return InverseChanges(tuple(_possible([*changes, *after])), (), tuple(left))
     if hindrance.files_came:
         # Writers of the release before do not know it: it must not ask for a value, nor give one.
         changes += [*relaxed(drops), *_without_default(drops)]
         aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in drops if drop.retired_as is not None]
         left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in drops]
-        return WayBack(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
+        return InverseChanges(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
     early = [DropColumn(drop.path) for drop in drops if drop.retired_as is not None]
     late = [DropColumn(drop.path_after) for drop in drops if drop.retired_as is None]
     forget = tuple(drop.path for drop in (*early, *late))
     everything: list[Change] = [*changes, *early, *after, *late]
-    return WayBack(tuple(everything), forget, tuple(left))
+    return InverseChanges(tuple(everything), forget, tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Exchanges:
 
 
 def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> Exchanges:
-    """Return the columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``way_back``."""
+    """Return the columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``inverse_changes``."""
     back = _renames_back(now, wanted, renames)
     found = []
     for path, name in back.items():
@@ -270,6 +270,6 @@ def _type_name(declaration: Declaration, path: str) -> str:
     return next((type_sql(field.type) for found, field in walk(declaration.fields) if found == path), "as it is")
 
 
-def after_way_back(now: Declaration, back: WayBack) -> Declaration:
+def after_inverse(now: Declaration, back: InverseChanges) -> Declaration:
     """Return the physical schema once the way back was gone."""
     return apply(now, back.changes)

@@ -164,7 +164,7 @@ def open_again(leader: LeaderWriter, shard: ShardId) -> None:
 
 
 def _open(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
-    """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``lift``."""
+    """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``unseal_all``."""
 
     def open_one(intent: SealIntent) -> bool:
         with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
@@ -180,7 +180,7 @@ def _open(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
         _give_up(leader, [intent for intent, is_open in zip(seals, opened, strict=True) if is_open])
 
 
-def lift(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
+def unseal_all(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     """Give the seals up, then unseal: not if the commit did land, not if a twin or another leader has the table now.
 
     Best effort, on the way out of a failure: what it does not reach, the next run or the next leader's ``recovery.settle`` does.
@@ -191,7 +191,7 @@ def lift(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
             return read_head(table_store(leader.env, leader.state, intent.shard))
         return None
 
-    def lift_one(found: tuple[SealIntent, Head | None]) -> None:
+    def unseal_one(found: tuple[SealIntent, Head | None]) -> None:
         intent, head = found
         if head is not None and head.sealed_for is not None:
             store = table_store(leader.env, leader.state, intent.shard)
@@ -201,7 +201,7 @@ def lift(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     with contextlib.suppress(SchemamigError):
         heads = list(leader.env.each(look, seals))
         _give_up(leader, seals)
-        leader.env.for_each(lift_one, zip(seals, heads, strict=True))
+        leader.env.for_each(unseal_one, zip(seals, heads, strict=True))
 
 
 def _give_up(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
