@@ -13,13 +13,13 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.log.head import Head, KnownHead
+from airflow_provider_schemamig.core.delta.log.head import Head, KnownHead, SeenFence
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 KNOWN_HEADS = f"{EnvironmentRoot.SYSTEM_FOLDER}/heads.json.gz"
-_FORMAT = 1
+_FORMAT = 2
 #: In the environment's memory beside the heads: those that are stored, by their tables' URIs.
 _STORED = "known heads"
 
@@ -63,12 +63,21 @@ def _read(env: EnvironmentRoot) -> dict[str, KnownHead]:
 
 def _to_json(known: KnownHead) -> list[object]:
     head = known.head
-    return [known.tag, known.is_conditional, head.version, head.protocol, head.metadata, head.domains]
+    return [known.tag, known.is_conditional, head.version, head.protocol, head.metadata, head.domains, known.fence]
 
 
 def _from_json(uri: str, found: list[Any]) -> KnownHead:
-    tag, is_conditional, version, protocol, metadata, domains = found
+    tag, is_conditional, version, protocol, metadata, domains, fence = found
     kinds = ((tag, str), (is_conditional, bool), (version, int), (protocol, dict), (metadata, dict), (domains, dict), (metadata["id"], str))
     if not all(isinstance(item, kind) for item, kind in kinds):
         raise ValueError(f"not a head: {uri}")
-    return KnownHead(Head(Location(uri), version, protocol, metadata, domains), tag, is_conditional)
+    return KnownHead(Head(Location(uri), version, protocol, metadata, domains), tag, is_conditional, _fence(fence))
+
+
+def _fence(found: Any) -> SeenFence | None:
+    if found is None:
+        return None
+    app_id, version = found
+    if not isinstance(app_id, str) or not isinstance(version, int):
+        raise ValueError("not a fence")
+    return app_id, version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
-from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, read_head
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced, newest_fence, put_fence, read_fence
+from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, known_head, read_head
 from airflow_provider_schemamig.core.ledger.known_heads import KNOWN_HEADS, recall_heads, store_heads
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import LocalStore, Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support import foreign
@@ -62,7 +65,7 @@ def test_what_is_remembered_is_what_a_first_look_finds(tmp_path: Path, number: i
     assert read_head(remembering) == anew(tmp_path), seed
 
 
-def asked(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(store: Store, monkeypatch: pytest.MonkeyPatch, look: Callable[[Store], object] = read_head) -> list[str]:
     """The requests that one look takes."""
     found: list[str] = []
 
@@ -78,7 +81,7 @@ def asked(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     with monkeypatch.context() as patched:
         for name in ("get", "listing", "exists", "open_random"):
             patched.setattr(LocalStore, name, counted(name))
-        read_head(store)
+        look(store)
     return found
 
 
@@ -148,9 +151,12 @@ FORMS: tuple[object, ...] = (
     [],
     {},
     {"format": 1},
-    {"format": 2, "heads": {}},
-    {"format": 1, "heads": {"file:///x": ["tag", True, 0, {}, {}, {}]}},
-    {"format": 1, "heads": {"file:///x": ["tag", 1]}},
+    {"format": 1, "heads": {"file:///x": ["tag", True, 0, {}, {"id": "x"}, {}]}},
+    {"format": 3, "heads": {}},
+    {"format": 2, "heads": {"file:///x": ["tag", True, 0, {}, {}, {}, None]}},
+    {"format": 2, "heads": {"file:///x": ["tag", True, 0, {}, {"id": "x"}, {}, ["fence", "1"]]}},
+    {"format": 2, "heads": {"file:///x": ["tag", True, 0, {}, {"id": "x"}, {}, 1]}},
+    {"format": 2, "heads": {"file:///x": ["tag", 1]}},
     "x",
     None,
 )
@@ -174,3 +180,81 @@ def test_nothing_is_stored_twice(lake: tuple[EnvironmentRoot, Path]) -> None:
     env.store().delete(KNOWN_HEADS)
     store_heads(env, place)
     assert not env.store().exists(KNOWN_HEADS)
+
+
+# --- fences --------------------------------------------------------------------------------------------------------------------------
+
+
+def look_for_fence(store: Store) -> int | None:
+    return newest_fence(store, read_head(store), fence().app_id)
+
+
+def _somebodys(path: Path, version: int) -> object:
+    return foreign.commit(path, {"txn": {"appId": fence().app_id, "version": version}})
+
+
+FENCE_STEPS: tuple[Step, ...] = (
+    *STEPS,
+    lambda path, chance: foreign.set_property(path, FORGETS, "interval 1 second"),
+    lambda path, chance: foreign.set_property(path, "delta.appendOnly", "false"),
+    lambda path, chance: _somebodys(path, chance.randrange(10**6)),
+)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_fence_that_is_remembered_is_the_one_that_a_first_look_finds(tmp_path: Path, number: int) -> None:
+    """Others and leaders work on the table, and it is replaced by another one: what its log does not show is never believed."""
+    seed = f"{os.environ.get('SCHEMAMIG_TEST_SEED', '1')}/{number}"
+    chance = random.Random(seed)
+    remembering = table_store(tmp_path)
+    make_table(remembering, flights())
+    put_fence(remembering, fence(), TAG)
+    for step in chance.choices(FENCE_STEPS, k=25):
+        step(tmp_path, chance)
+        if chance.random() < 0.3:
+            with contextlib.suppress(Fenced):
+                put_fence(remembering, fence(), TAG)
+        if chance.random() < 0.7:
+            assert look_for_fence(remembering) == read_fence(table_store(tmp_path), fence().app_id), seed
+    assert look_for_fence(remembering) == read_fence(table_store(tmp_path), fence().app_id), seed
+
+
+def test_a_fence_that_was_seen_is_not_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = table_store(tmp_path)
+    make_table(store, flights())
+    put_fence(store, fence(), TAG)
+    assert asked(store, monkeypatch, look_for_fence) == ["listing _delta_log"]
+    commit_changes(store, read_head(store), [add_int("gate")], fence(), TAG, since=0)
+    assert asked(store, monkeypatch, look_for_fence) == ["listing _delta_log"], "after a commit of ours"
+    foreign.commit(tmp_path, {"txn": {"appId": "somebody", "version": 1}})
+    assert len(asked(store, monkeypatch, look_for_fence)) == 2, "of somebody else's commit, that one"
+    foreign.add_column(tmp_path, "other")
+    assert len(asked(store, monkeypatch, look_for_fence)) > 2, "after another's change of the table, all of them"
+    assert asked(store, monkeypatch, look_for_fence) == ["listing _delta_log"]
+
+
+def test_the_next_process_knows_the_fence(lake: tuple[EnvironmentRoot, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    env, path = lake
+    put_fence(env.table_store("flights"), fence(), TAG)
+    store_heads(env, [env.table_location("flights")])
+    following = elsewhere(env)
+    recall_heads(following)
+    assert asked(following.table_store("flights"), monkeypatch, look_for_fence) == ["listing _delta_log"]
+    assert look_for_fence(following.table_store("flights")) == fence().version
+    foreign.make_anew(path)
+    assert look_for_fence(following.table_store("flights")) is None
+
+
+def test_a_table_that_forgot_its_fence_is_looked_at_until_it_is_there_again(tmp_path: Path) -> None:
+    """Forgotten by a late checkpoint: the property was there and is gone, and for some time so is not the fence."""
+    store = table_store(tmp_path)
+    make_table(store, flights())
+    put_fence(store, fence(), TAG)
+    foreign.set_property(tmp_path, FORGETS, "interval 1 second")
+    foreign.commit(tmp_path, {"metaData": foreign.metadata(tmp_path) | {"configuration": {}}})
+    assert look_for_fence(store) == fence().version
+    known = known_head(store)
+    assert known is not None and known.fence is None
+    put_fence(store, fence(2), TAG)
+    known = known_head(store)
+    assert known is not None and known.fence == (fence().app_id, fence(2).version)

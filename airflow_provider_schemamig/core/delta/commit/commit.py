@@ -15,12 +15,13 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.commits import commits
-from airflow_provider_schemamig.core.delta.log.head import Head, remember
+from airflow_provider_schemamig.core.delta.log.head import Head, SeenFence, known_head, remember
 from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddCheck, Change, SetNotNull
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
 
@@ -137,10 +138,21 @@ def commit_edited(
     judge = functools.partial(_judge, uri=uri, fence=fence, exclusive=checked_at is not None)
     ict = uses_in_commit_timestamps(replayed.metadata)
     actions += [txn_of(app_id, version) for app_id, version in txns.items()]
+    seen = _still_fenced(store, base, replayed, fence, txns)
     appended = append(store, base.version, Entry(tag, actions, parameters), judge, in_commit_timestamps=ict)
     head = replace(replayed, version=appended.version)
-    remember(store, head, appended.receipt.tag, is_conditional=True)
+    remember(store, head, appended.receipt.tag, is_conditional=True, fence=seen)
     return Committed(head, appended.receipt)
+
+
+def _still_fenced(store: Store, base: Head, after: Head, fence: Fence, txns: Mapping[str, int]) -> SeenFence | None:
+    """Return the fence that the table is known to have once a commit follows ``base``, and such as ``_judge`` lets pass: they bring no
+    properties, by which alone a table forgets, and no later epoch."""
+    known = known_head(store)
+    if known is None or known.head is not base or known.fence is None or FORGETS in after.properties:
+        return None
+    app_id, version = known.fence
+    return (app_id, max(version, txns.get(app_id, version))) if app_id == fence.app_id else None
 
 
 def describe(change: Change) -> dict[str, Any]:

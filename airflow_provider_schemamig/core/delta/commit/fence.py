@@ -7,8 +7,8 @@ committer stops with ``Fenced``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
@@ -16,10 +16,11 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.commits import commits
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
-from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
-from airflow_provider_schemamig.core.delta.log.snapshot import read_checkpoint, read_crc
+from airflow_provider_schemamig.core.delta.log.head import Head, known_head, read_head, remember
+from airflow_provider_schemamig.core.delta.log.listing import LogFiles, list_log, read_commit
+from airflow_provider_schemamig.core.delta.log.snapshot import LogSnapshot, read_checkpoint, read_crc
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, ShardId
+from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore, Store, require_safe_log_store
 from airflow_provider_schemamig.core.times import now_millis
 from airflow_provider_schemamig.exceptions import Refusal
@@ -80,13 +81,32 @@ def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | No
 
     Raises TableMissing, LogTruncated.
     """
-    return max((int(txn["version"]) for txn in _txns(store, at) if txn.get("appId") == app_id), default=None)
+    return _newest(_parts(store, list_log(store, at)), app_id)
 
 
-def is_fenced(store: ReadStore, app_id: str, version: int) -> bool:
-    """Return whether a table has a transaction version of an application id that is not below ``version``; the newest are looked at
-    first. Raises as ``read_fence`` does."""
-    return any(int(txn["version"]) >= version for txn in _txns(store) if txn.get("appId") == app_id)
+def _newest(parts: Iterable[LogCommit | LogSnapshot], app_id: str) -> int | None:
+    return max((int(txn["version"]) for part in parts for txn in part.txns or () if txn.get("appId") == app_id), default=None)
+
+
+def newest_fence(store: ReadStore, head: Head, app_id: str) -> int | None:
+    """Return what ``read_fence`` does, of a table whose newest head this is, and remember it with the head.
+
+    Where it was seen at that very head, or before commits of which none can have made the table forget it, nothing is read.
+    Raises as ``read_fence`` does.
+    """
+    known = known_head(store)
+    if known is None or known.head is not head:
+        return read_fence(store, app_id)
+    if known.fence is not None and known.fence[0] == app_id:
+        return known.fence[1]
+    files = list_log(store)
+    parts = list(_parts(store, files))
+    found = _newest(parts, app_id)
+    # A checkpoint that comes late is of a version since the oldest of the parts: in none of them may the table have been one that forgets.
+    forgot = any(FORGETS in ((part.metadata or {}).get("configuration") or {}) for part in parts) or FORGETS in head.properties
+    if found is not None and not forgot and files.tag == known.tag:
+        remember(store, head, known.tag, is_conditional=known.is_conditional, fence=(app_id, found))
+    return found
 
 
 def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str, int]:
@@ -95,25 +115,24 @@ def read_txns(store: ReadStore, prefix: str, at: int | None = None) -> dict[str,
     Raises as ``read_fence`` does.
     """
     found: dict[str, int] = {}
-    for txn in _txns(store, at):
+    for txn in (txn for part in _parts(store, list_log(store, at)) for txn in part.txns or ()):
         app_id = str(txn.get("appId"))
         if app_id.startswith(prefix):
             found[app_id] = max(int(txn["version"]), found.get(app_id, int(txn["version"])))
     return found
 
 
-def _txns(store: ReadStore, at: int | None = None) -> Iterator[RawAction]:
-    """Yield the transaction identifiers of a table, the newest first."""
-    files = list_log(store, at)
+def _parts(store: ReadStore, files: LogFiles) -> Iterator[LogCommit | LogSnapshot]:
+    """Yield the parts of a log that tell a table's transaction identifiers, the newest first."""
     for version in range(files.version, -1, -1):
         checksum = read_crc(store, version) if version in files.crcs else None
         if checksum is not None and checksum.txns is not None:
-            yield from checksum.txns
+            yield checksum
             return
         if version in files.checkpoints:
-            yield from read_checkpoint(store, files.checkpoints[version], with_txns=True).txns or ()
+            yield read_checkpoint(store, files.checkpoints[version], with_txns=True)
             return
-        yield from read_commit(store, version).txns
+        yield read_commit(store, version)
 
 
 def txn_of(app_id: str, version: int) -> RawAction:
@@ -128,11 +147,15 @@ def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
     require_safe_log_store(store)
     head = read_head(store)
     check_writable(head.protocol, store.location.uri)
-    current = read_fence(store, fence.app_id)
+    current = newest_fence(store, head, fence.app_id)
     fence.check_version(current)
     if current is not None and current >= fence.version:
         return head.version
-    return put_txns(store, head, {fence.app_id: fence.version}, tag, fence.check).version
+    put = put_txns(store, head, {fence.app_id: fence.version}, tag, fence.check)
+    if put.version == head.version + 1:
+        seen = None if FORGETS in head.properties else (fence.app_id, fence.version)
+        remember(store, replace(head, version=put.version), put.receipt.tag, is_conditional=True, fence=seen)
+    return put.version
 
 
 def fence_txns(store: ReadStore, fence: Fence) -> dict[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import AnotherTable, LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.features import CATALOG_MANAGED, CatalogManagedTable, effective_features
 from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, list_on, read_commit, table_exists
@@ -150,6 +150,10 @@ def _had_id(store: ReadStore, table_id: str) -> bool:
     return any(metadata is not None and metadata.get("id") == table_id for metadata in itertools.chain(checkpoints, commits))
 
 
+#: An application id and its transaction version.
+SeenFence = tuple[str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class KnownHead:
     """A head that was read or written, and the tag of its commit: as long as that is the same, the log up to there is the same.
@@ -160,14 +164,16 @@ class KnownHead:
     head: Head
     tag: str
     is_conditional: bool = False
+    #: An application id and a transaction version that the table was seen to have at this head, where nothing can have made it forget it.
+    fence: SeenFence | None = None
 
 
-def remember(store: ReadStore, head: Head, tag: str | None, *, is_conditional: bool = False) -> None:
+def remember(store: ReadStore, head: Head, tag: str | None, *, is_conditional: bool = False, fence: SeenFence | None = None) -> None:
     """Let the next look at the table begin with this head."""
     if tag is None:
         store.memory.pop(store.location.uri, None)
     else:
-        store.memory[store.location.uri] = KnownHead(head, tag, is_conditional)
+        store.memory[store.location.uri] = KnownHead(head, tag, is_conditional, fence)
 
 
 def known_head(store: ReadStore) -> KnownHead | None:
@@ -179,24 +185,24 @@ def known_head(store: ReadStore) -> KnownHead | None:
 def _head(store: ReadStore, at: int | None) -> Head:
     """Return the head of whatever table is there. The newest one is looked for from the one that is known: that is one request."""
     if at is not None:
-        return _found(store, list_log(store, at), None)
+        return _found(store, list_log(store, at), None, _Search())
     known = known_head(store)
     if known is not None:
         later = list_on(store, known.head.version, known.tag)
         if later is not None:
-            return known.head if later.version == known.head.version else _remembered(store, later, known.head)
+            return known.head if later.version == known.head.version else _remembered(store, later, known)
     return _remembered(store, list_log(store), None)
 
 
-def _remembered(store: ReadStore, files: LogFiles, known: Head | None) -> Head:
-    head = _found(store, files, known)
-    remember(store, head, files.tag)
+def _remembered(store: ReadStore, files: LogFiles, known: KnownHead | None) -> Head:
+    search = _Search()
+    head = _found(store, files, None if known is None else known.head, search)
+    remember(store, head, files.tag, fence=None if known is None or known.fence is None else search.still_fenced(known, head))
     return head
 
 
-def _found(store: ReadStore, files: LogFiles, known: Head | None) -> Head:
+def _found(store: ReadStore, files: LogFiles, known: Head | None, found: _Search) -> Head:
     """Return the head at the newest version of ``files``, which begin with the ``known`` head, or with the log."""
-    found = _Search()
     for version in range(files.version, -1 if known is None else known.version, -1):
         if _look_at(store, files, version, found):
             break
@@ -218,6 +224,19 @@ class _Search:
     protocol: RawAction | None = None
     metadata: RawAction | None = None
     domains: dict[str, RawAction] = field(default_factory=dict)
+    #: The commits that were read.
+    commits: list[LogCommit] = field(default_factory=list)
+
+    def still_fenced(self, known: KnownHead, head: Head) -> SeenFence | None:
+        """Return what the table has of the fence that it was seen to have; None: look for it.
+
+        Each commit since has to have been read, and none may have changed the table's properties: only by those does it forget.
+        """
+        if known.fence is None or len(self.commits) < head.version - known.head.version or any(c.metadata for c in self.commits):
+            return None
+        app_id, version = known.fence
+        since = [int(txn["version"]) for commit in self.commits for txn in commit.txns if txn.get("appId") == app_id]
+        return app_id, max([version, *since])
 
     @property
     def done(self) -> bool:
@@ -243,6 +262,7 @@ def _look_at(store: ReadStore, files: LogFiles, version: int, found: _Search) ->
     checkpoint = files.checkpoints.get(version)
     if version in files.commits:
         commit = read_commit(store, version)
+        found.commits.append(commit)
         found.protocol = found.protocol or commit.protocol
         found.metadata = found.metadata or commit.metadata
         for domain in commit.domains:

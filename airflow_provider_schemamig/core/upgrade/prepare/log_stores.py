@@ -44,7 +44,8 @@ def _unsafe(env: EnvironmentRoot, table: tuple[CollectionName, Head]) -> UnsafeL
     except UnsafeLogStore as unsafe:
         unsafe.collection = collection
         return unsafe
-    remember(store, head, None if known is None or known.head.version != head.version else known.tag, is_conditional=True)
+    if known is not None and known.head.version == head.version:
+        remember(store, head, known.tag, is_conditional=True, fence=known.fence)
     return None
 
 
