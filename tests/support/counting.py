@@ -46,7 +46,7 @@ class Lake:
         schema = "\n".join(
             f"CREATE TABLE t{n} (id BIGINT NOT NULL, a INT, b STRING, c DOUBLE{columns});" for n in range(first, self.tables)
         )
-        named = range(self.tables) if first == 0 else range(first)
+        named = range(first or self.tables)
         return self._product.release(version, schema, "" if does is None else ", ".join(does.format(f"t{n}") for n in named))
 
     def upgrade(self, release: Path, **more: Any) -> None:

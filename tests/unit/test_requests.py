@@ -58,3 +58,14 @@ def test_a_take_over_costs_nothing_later_on(lake: Lake) -> None:
         assert count.all <= never.all + 5 * TABLES + 50, (never, later)
     alter = f"ALTER TABLE t{TABLES - 1} ADD COLUMN q INT"
     within(lake.count(lambda: commands.alter(lake.env, alter, jobs=without_spark)), 5, 160)
+
+
+def test_rollback(lake: Lake) -> None:
+    lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES))
+    within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 8, 60)
+
+
+def test_rollback_of_removals(lake: Lake) -> None:
+    """Writers of the tables that come back wait until all are open again."""
+    lake.upgrade(lake.release("1.1.0", first=TABLES, does='removal("{}")'))
+    within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 12, 60)

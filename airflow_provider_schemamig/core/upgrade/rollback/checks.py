@@ -53,14 +53,16 @@ def check_undoable(env: EnvironmentRoot, state: State, deployment: Deployment, p
     """
     refusals = list(_tables_in_the_way(env, state, deployment, plan, hold))
     raise_refusals(refusals)
-    for step in plan.target.steps:
-        if isinstance(step, RewriteStep) and step.down is not None:
-            shard = state.replacements[replacement_key(step.collection, deployment)].shard
-            try:
-                rows_since_commit(env, state, deployment, shard)
-            except LogTruncated as gone:
-                refusals.append(WayBackGone(collection=step.collection, uri=gone.uri, version=gone.version))
-    raise_refusals(refusals)
+    backwards = [step for step in plan.target.steps if isinstance(step, RewriteStep) and step.down is not None]
+
+    def way_back_gone(step: RewriteStep) -> WayBackGone | None:
+        try:
+            rows_since_commit(env, state, deployment, state.replacements[replacement_key(step.collection, deployment)].shard)
+        except LogTruncated as gone:
+            return WayBackGone(collection=step.collection, uri=gone.uri, version=gone.version)
+        return None
+
+    raise_refusals([gone for gone in env.each(way_back_gone, backwards) if gone is not None])
 
 
 def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:
@@ -68,9 +70,10 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
     # Before the commit each is what it was, there or not; after it what was not there before the release need not be there now.
     needed = {table.shard for table in hold.tables if table.before >= 0} if is_committed else set()
     names = {item.shard: name for name, item in state.objects.items()}
-    for row in _tables(state, deployment, plan, hold):
+    rows = _tables(state, deployment, plan, hold)
+    heads = env.each(lambda row: look_or_none(table_store(env, state, row.shard)), rows)
+    for row, head in zip(rows, heads, strict=True):
         store = table_store(env, state, row.shard)
-        head = look_or_none(store)
         if head is None and row.shard in needed:
             yield OldTableMissing(collection=row.collection, uri=store.location.uri)
         elif head is not None and head.is_another:

@@ -89,10 +89,12 @@ def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTa
     gone_back = {name: known for name, table in tables.items() if (known := _gone_back(leader, table.shard)) is not None}
     steps = [step for step in _evolved(leader.plan) if step.collection not in gone_back]
     plain = [step for step in steps if not _swap_back(leader.state, leader.plan, hold, step, lossy).exchanges]
-    transitions = [transition for step in plain if (transition := _transition(leader, step)) is not None]
-    versions = {name: _stands(leader, known) for name, known in gone_back.items()} | commit_transitions(
-        leader, IntentKind.REVERT, transitions
-    )
+    transitions: list[Transition] = []
+    for step, (transition, left) in zip(plain, leader.env.each(lambda step: _transition(leader, step), plain), strict=True):
+        leader.notes.extend(f"{step.collection}: {text}" for text in left)
+        transitions += [] if transition is None else [transition]
+    stand = leader.env.each(lambda known: _stands(leader, known), gone_back.values())
+    versions = dict(zip(gone_back, stand, strict=True)) | commit_transitions(leader, IntentKind.REVERT, transitions)
     for step in steps:
         home = _swap_back(leader.state, leader.plan, hold, step, lossy)
         if home.exchanges:
@@ -101,15 +103,17 @@ def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTa
             transitions.append(transition)
             versions[step.collection] = version
     moved = {transition.collection for transition in transitions}
-    versions |= {step.collection: _marked(leader, step) for step in steps if step.collection not in moved}
-    heads = {name: read_head(held_store(leader.env, leader.state, table)) for name, table in tables.items()}
+    stay = [step for step in steps if step.collection not in moved]
+    versions |= zip((step.collection for step in stay), leader.env.each(lambda step: _marked(leader, step), stay), strict=True)
+    read = leader.env.each(lambda table: read_head(held_store(leader.env, leader.state, table)), tables.values())
+    heads = dict(zip(tables, read, strict=True))
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
     physical = {name: known.after for name, known in gone_back.items()}
     return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
 
 
-def _marked(leader: LeaderWriter, step: Evolve) -> int:
+def _marked(leader: LeaderView, step: Evolve) -> int:
     """Return a version without rows, where the table stays as it is: up to there they are of the release, and after it of the one before.
 
     Streams tell by that which columns an event has.
@@ -137,7 +141,8 @@ def _stands(leader: LeaderWriter, known: TransitionIntent) -> int:
 
 def _exchange(leader: LeaderWriter, step: Evolve, home: SwapBack, jobs: Jobs) -> tuple[Transition, int]:
     checked_at = fill_old_column(leader, home, jobs)
-    transition = _transition(leader, step)
+    transition, left = _transition(leader, step)
+    leader.notes.extend(f"{step.collection}: {text}" for text in left)
     assert transition is not None  # two columns change places
     return transition, commit_transitions(leader, IntentKind.REVERT, [replace(transition, checked_at=checked_at)])[step.collection]
 
@@ -181,7 +186,8 @@ def _swap_back(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) 
     return SwapBack(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
 
 
-def _transition(leader: LeaderWriter, step: Evolve) -> Transition | None:
+def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tuple[str, ...]]:
+    """Return what takes a table back, if anything has to, and what stays behind on it."""
     entry, home = leader.state.entry(step.collection), _swap_back(leader.state, leader.plan, hold_of(leader), step, False)
     store = held_store(leader.env, leader.state, held_table(leader.state, hold_of(leader), step.old.name))
     known = leader.state.transition(entry.shard, IntentKind.REVERT, leader.generation)
@@ -189,7 +195,6 @@ def _transition(leader: LeaderWriter, step: Evolve) -> Transition | None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)
     back = inverse_changes(store, head, entry.physical, home.wanted, home.renames, home.since)
-    leader.notes.extend(f"{step.collection}: {text}" for text in back.left_behind)
     if not back.changes:
-        return None
-    return Transition(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version)
+        return None, back.left_behind
+    return Transition(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version), back.left_behind

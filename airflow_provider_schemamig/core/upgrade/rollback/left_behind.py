@@ -22,16 +22,16 @@ from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since
 
 def lossy(env: EnvironmentRoot, state: State, deployment: Deployment) -> tuple[str, ...]:
     """Return what a rollback of a committed deployment would lose: rows that came into a new shard since, and have no way back."""
-    losses = []
+    found = []
     for step in plan_of(env, deployment).target.steps:
         if not isinstance(step, Replace | RewriteStep) or (isinstance(step, RewriteStep) and step.down is not None):
             continue
         row = state.replacements.get(replacement_key(step.collection, deployment))
-        if row is None:
-            continue
-        if rows_came(env, state, deployment, row.shard):
-            losses.append(f"{step.collection}: rows written into {row.shard} since {deployment.target} stay behind in it")
-    return tuple(losses)
+        if row is not None:
+            found.append((step.collection, row.shard))
+    came = env.each(lambda item: rows_came(env, state, deployment, item[1]), found)
+    text = "{}: rows written into {} since {} stay behind in it"
+    return tuple(text.format(*item, deployment.target) for item, is_left in zip(found, came, strict=True) if is_left)
 
 
 def rows_came(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:

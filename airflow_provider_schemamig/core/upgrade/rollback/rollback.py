@@ -12,6 +12,7 @@ from dataclasses import replace
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
@@ -55,10 +56,10 @@ from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_undo
 from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     ShardSwap,
     announce_swaps,
-    close_new,
-    head_of,
+    close_all_new,
+    heads_of,
     open_again,
-    open_old,
+    open_all_old,
     shard_swaps,
     undos_of,
 )
@@ -88,7 +89,9 @@ def roll_back(
     if begun is not None and begun.state is DeploymentState.ROLLED_BACK:  # its answer was lost
         done = f"{begun.target} was rolled back under this claim already"
         return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
-    deployment = _checked(env, ledger.state(), jobs, begun, promoted, allow_lossy=allow_lossy)
+    known = ledger.state()
+    recall_heads(env)
+    deployment = _checked(env, known, jobs, begun, promoted, allow_lossy=allow_lossy)
     leader = _led(env, ledger, listen, deployment, claim_id)
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
@@ -191,9 +194,10 @@ def _undo_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_loss
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
         open_again(leader, swaps)
         raise
-    sealed = {swap.now: head.version for swap in swaps if swap.now is not None and (head := head_of(leader, swap.now)) is not None}
-    brought = [swap.now for swap in swaps if swap.now is not None and swap.now in sealed]
-    kept = frozenset(shard for shard in brought if rows_came(leader.env, leader.state, leader.deployment, shard))
+    now = [swap.now for swap in swaps if swap.now is not None]
+    sealed = {shard: head.version for shard, head in zip(now, heads_of(leader, now), strict=True) if head is not None}
+    came = leader.env.each(lambda shard: rows_came(leader.env, leader.state, leader.deployment, shard), sealed)
+    kept = frozenset(shard for shard, is_kept in zip(sealed, came, strict=True) if is_kept)
     until = kept_until(leader.deployment)
     leader.append(lambda state: _flip(leader, state, reverted, swaps, sealed, until if kept else None))
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
@@ -206,19 +210,15 @@ def _while_sealed(
 ) -> RolledBackTables:
     """Seal the new shards, bring their rows into the old ones, and revert all other tables. Raises LossyRollback, as rows may have come
     in between the first look and the seals, and what ``undo_rows`` and ``revert_all`` raise."""
-    for swap in swaps:
-        close_new(leader, swap)
+    close_all_new(leader, swaps)
     losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
     if losses:
         raise LossyRollback(losses=losses)
-    for swap in swaps:
-        if any(undo.old == swap.back for undo in undos):
-            open_old(leader, swap, undos)
+    open_all_old(leader, [swap for swap in swaps if any(undo.old == swap.back for undo in undos)], undos)
     undone = undo_rows(leader, undos, jobs)
     check_undone(leader, undone)
     reverted = revert_all(leader, jobs, lossy=allow_lossy)
-    for swap in swaps:
-        open_old(leader, swap, ())
+    open_all_old(leader, swaps, ())
     check_undone(leader, undone)
     return reverted
 

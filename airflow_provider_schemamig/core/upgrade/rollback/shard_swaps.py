@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -88,14 +89,14 @@ def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[Sha
     kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
     intents: list[ShardSwapIntent] = []
     announced = []
+    touched = [shard for swap in swaps for shard in (swap.now, swap.back) if shard is not None]
+    heads = dict(zip(touched, heads_of(leader, touched), strict=True))
     for swap in swaps:
         base: list[tuple[ShardId, int]] = []
         for which, kind in kinds:
             shard: ShardId | None = getattr(swap, which)
-            if shard is None or shard not in leader.state.shards:
-                continue
-            head = head_or_none(table_store(leader.env, leader.state, shard))
-            if head is not None:
+            head = None if shard is None else heads[shard]
+            if shard is not None and head is not None:
                 base.append((shard, head.version))
                 intents.append(ShardSwapIntent(**leader.intent(kind, swap.collection, shard, head.version)))
         announced.append(replace(swap, base=tuple(base)))
@@ -103,24 +104,36 @@ def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[Sha
     return announced
 
 
-def close_new(leader: LeaderWriter, swap: ShardSwap) -> None:
-    """Seal what the release brought. It may be done already."""
-    started = time.monotonic()
-    if swap.now is None or swap.now not in dict(swap.base):
-        return
-    _seal(leader, swap, swap.now, swap.back)
-    if swap.back is None:
-        leader.report("seal", swap.collection, None, started)
+def close_all_new(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
+    """Seal what the release brought, side by side. It may be done already."""
+    todo = [swap for swap in swaps if swap.now is not None and swap.now in dict(swap.base)]
+
+    def close(swap: ShardSwap) -> float:
+        started = time.monotonic()
+        assert swap.now is not None  # of ``todo``
+        _seal(leader, swap, swap.now, swap.back)
+        return started
+
+    with contextlib.closing(leader.env.each(close, todo)) as closed:
+        for swap, started in zip(todo, closed, strict=True):
+            if swap.back is None:
+                leader.report("seal", swap.collection, None, started)
 
 
-def open_old(leader: LeaderWriter, swap: ShardSwap, undos: Sequence[Undo]) -> None:
-    """Unseal what stood sealed and untouched. It may be done already."""
-    started = time.monotonic()
-    if swap.back is None or swap.back not in dict(swap.base):
-        return
-    undo = next((undo for undo in undos if undo.old == swap.back), None)
-    _unseal(leader, swap, swap.back, opened(leader, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
-    leader.report("unseal", swap.collection, None, started)
+def open_all_old(leader: LeaderWriter, swaps: Sequence[ShardSwap], undos: Sequence[Undo]) -> None:
+    """Unseal what stood sealed and untouched, side by side. It may be done already."""
+    todo = [swap for swap in swaps if swap.back is not None and swap.back in dict(swap.base)]
+
+    def open_one(swap: ShardSwap) -> float:
+        started = time.monotonic()
+        assert swap.back is not None  # of ``todo``
+        undo = next((undo for undo in undos if undo.old == swap.back), None)
+        _unseal(leader, swap, swap.back, opened(leader, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
+        return started
+
+    with contextlib.closing(leader.env.each(open_one, todo)) as made:
+        for swap, started in zip(todo, made, strict=True):
+            leader.report("unseal", swap.collection, None, started)
 
 
 def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
@@ -144,7 +157,7 @@ def open_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
     the next upgrade puts all of it right, if it can.
     """
-    are_open = [_is_open_again(leader, swap) for swap in swaps]
+    are_open = list(leader.env.each(lambda swap: _is_open_again(leader, swap), swaps))
     if not all(are_open) or any(map(is_of_rollback, leader.state.intents.values())):
         return
 
@@ -167,5 +180,10 @@ def _is_open_again(leader: LeaderView, swap: ShardSwap) -> bool:
     return True
 
 
-def head_of(leader: LeaderView, shard: ShardId) -> Head | None:
-    return head_or_none(table_store(leader.env, leader.state, shard)) if shard in leader.state.shards else None
+def heads_of(leader: LeaderView, shards: Sequence[ShardId]) -> Generator[Head | None, None, None]:
+    """Yield the heads of these shards' tables; None where there is none any more."""
+
+    def head(shard: ShardId) -> Head | None:
+        return head_or_none(table_store(leader.env, leader.state, shard)) if shard in leader.state.shards else None
+
+    return leader.env.each(head, shards)
