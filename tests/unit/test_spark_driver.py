@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.spark import job
-from airflow_provider_schemamig.core.spark.exchange import TASK
+from airflow_provider_schemamig.core.spark.exchange import TASK, UNSEEN, UNSEEN_TEXT
 
 
 class Ended(Exception):
@@ -25,6 +25,7 @@ class WaitLog:
         self.path = folder / TASK
         self.folder = job._Folder(SimpleNamespace(), folder.as_uri())  # type: ignore[arg-type]
         self.count = 0
+        self.ends_with = job.GONE
         self.cancelled: list[str] = []
         monkeypatch.setattr(os, "_exit", self._exit)
 
@@ -41,7 +42,7 @@ class WaitLog:
 
         monkeypatch.setattr(job, "time", SimpleNamespace(sleep=sleep))
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=lambda: self.cancelled.append("all")))
-        with pytest.raises(Ended, match=str(job.GONE)):
+        with pytest.raises(Ended, match=str(self.ends_with)):
             job._end_with_task(spark, self.folder)
         assert self.cancelled == ["all"]
         return self.count
@@ -64,6 +65,15 @@ def test_a_driver_goes_on_while_its_task_counts_and_ends_some_looks_after(wait_l
 
 def test_a_driver_ends_at_the_next_look_when_its_task_took_the_folder_away(wait_log: WaitLog, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait_log.until_ended(monkeypatch, lambda look: wait_log.path.unlink() if look == 3 else None) == 3
+
+
+def test_a_driver_that_never_saw_its_task_says_so(
+    wait_log: WaitLog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_log.path.unlink()
+    wait_log.ends_with = UNSEEN
+    assert wait_log.until_ended(monkeypatch, lambda look: None) == 0
+    assert capsys.readouterr().out.strip() == UNSEEN_TEXT
 
 
 def test_a_driver_has_patience_with_a_folder_that_cannot_be_read(wait_log: WaitLog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,15 @@ import pytest
 from airflow_provider_schemamig.core.names import InvalidName
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.translate import error_from_json, error_to_json, last_lines, translate, translated
-from airflow_provider_schemamig.core.storage import BucketMissing, ClockSkewed, CredentialsExpired, StorageThrottled
+from airflow_provider_schemamig.core.storage import (
+    BucketMissing,
+    ClockSkewed,
+    CredentialsExpired,
+    StorageForbidden,
+    StorageThrottled,
+    StorageUnreachable,
+    WrongRegion,
+)
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 #: Texts as Spark 4.2 with Delta 4.4 wrote them.
@@ -41,6 +49,31 @@ TEXTS: list[tuple[str, type[SchemamigError], bool]] = [
     ("org.apache.hadoop.fs.s3a.AWSServiceThrottledException: s3a://b/t: SlowDown (Status Code: 503)", StorageThrottled, True),
     ("java.nio.file.AccessDeniedException: s3a://b/t: getFileStatus: (Status Code: 403):RequestTimeTooSkewed", ClockSkewed, False),
     ("org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://nobucket/t': getFileStatus", BucketMissing, False),
+    (
+        "java.net.UnknownHostException: getFileStatus on s3a://b/t: b.s3.example: Name or service not known",
+        StorageUnreachable,
+        True,
+    ),
+    (
+        "org.apache.hadoop.net.ConnectTimeoutException: s3a://b/t: software.amazon.awssdk.core.exception.SdkClientException: Unable to "
+        "execute HTTP request: Connect to 10.0.0.1:9000 failed: Connection refused",
+        *(StorageUnreachable, True),
+    ),
+    ("java.nio.file.AccessDeniedException: s3a://b/t: getFileStatus: S3Exception: Forbidden (Status Code: 403)", StorageForbidden, False),
+    ("AccessDeniedException: s3a://b/t: S3Exception: (Status Code: 403):InvalidAccessKeyId", StorageForbidden, False),
+    (
+        "java.nio.file.AccessDeniedException: s3a://b/t: org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials "
+        "provided by SimpleAWSCredentialsProvider",
+        *(errors.CredentialsMissing, False),
+    ),
+    ("org.apache.hadoop.fs.s3a.AWSRedirectException: Received permanent redirect response to region eu-west-1", WrongRegion, False),
+    (
+        'Operation failed: "This request is not authorized to perform this operation.", 403, HEAD, '
+        "https://acc.dfs.core.windows.net/c/t?upn=false&action=getStatus",
+        *(StorageForbidden, False),
+    ),
+    ("java.net.ConnectException: Connection refused to a shuffle service", errors.SparkJobFailed, False),
+    ("java.nio.file.AccessDeniedException: /data/lake/t", errors.SparkJobFailed, False),
 ]
 
 

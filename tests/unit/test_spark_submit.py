@@ -20,6 +20,7 @@ import pytest
 
 from airflow_provider_schemamig.core.spark import driver as drivers
 from airflow_provider_schemamig.core.spark import errors
+from airflow_provider_schemamig.core.spark.exchange import UNSEEN, UNSEEN_TEXT
 from airflow_provider_schemamig.core.spark.jars import JARS
 from airflow_provider_schemamig.core.spark.runners import SubmitRunner
 from airflow_provider_schemamig.core.spark.submit import application, write_properties, zip_packages
@@ -166,6 +167,15 @@ def test_a_driver_without_a_result_is_a_retryable_error_with_its_last_lines(clus
     assert list(cluster.exchange.iterdir()) == []
     cluster.submit(ONE)
     assert runner.run("fill", {}) == {"rows": 7}, "the next try has another driver"
+
+
+@pytest.mark.parametrize("body", [f"exit {UNSEEN}", f"echo '{UNSEEN_TEXT}'; exit 1"])
+def test_a_driver_that_does_not_see_the_folder_is_an_error_that_no_other_try_mends(cluster: Cluster, body: str) -> None:
+    """In deploy mode cluster it is the submit that ends, with a code of its own."""
+    cluster.submit(body)
+    with pytest.raises(errors.SparkExchangeUnseen) as caught:
+        cluster.runner().run("fill", {})
+    assert not caught.value.retryable and str(cluster.exchange) in caught.value.uri
 
 
 def test_an_interrupt_takes_the_whole_process_group_along(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,19 @@ from collections.abc import Callable, Mapping
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkUnavailable
-from airflow_provider_schemamig.core.spark.exchange import DRIVER, END, READY, TASK, UP, FileExchange, request_name, result_name
+from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkExchangeUnseen, SparkUnavailable
+from airflow_provider_schemamig.core.spark.exchange import (
+    DRIVER,
+    END,
+    READY,
+    TASK,
+    UNSEEN,
+    UNSEEN_TEXT,
+    UP,
+    FileExchange,
+    request_name,
+    result_name,
+)
 from airflow_provider_schemamig.core.spark.telling import tell
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -110,7 +121,9 @@ class Driver:
             time.sleep(self._exchange.pause_seconds)
 
     def ask(self, job: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Have it run a job, and return what it left: a result, or ``{"error": ...}``. Raises SparkDriverDied if there is neither."""
+        """Have it run a job, and return what it left: a result, or ``{"error": ...}``.
+
+        Raises SparkDriverDied if there is neither, SparkExchangeUnseen."""
         with self._lock:  # what has a number is there: the driver looks for one after the other
             number = next(self._numbers)
             self._asking, self._asked, self.said = self._asking + 1, number, {}
@@ -156,9 +169,11 @@ class Driver:
                 tell(said)
             time.sleep(self._exchange.pause_seconds)
 
-    def _died(self, job: str) -> SparkDriverDied:
+    def _died(self, job: str) -> SparkDriverDied | SparkExchangeUnseen:
         self._process.kill()  # its last lines are there when it has ended
         code = self._process.exit_code()
+        if code == UNSEEN or UNSEEN_TEXT in self._process.tail:
+            return SparkExchangeUnseen(job=job, uri=self._exchange.uri)
         return SparkDriverDied(job=job, exit_code=0 if code is None else code, tail=self._process.tail)
 
     def _beat(self) -> None:

@@ -133,6 +133,31 @@ class SparkDriverDied(Conflict):
     tail: str
 
 
+class SparkExchangeUnseen(Refusal):
+    """A driver came up, and found nothing in the folder through which it is asked."""
+
+    code = "spark_exchange_unseen"
+    message = "the driver of the {job} job does not see {uri}, the folder that it takes its work from."
+    next_action = (
+        "Let the driver reach that place: the same file system or mount, or the same store with the same credentials and endpoint; it does "
+        "not end otherwise, however often it is tried."
+    )
+    job: str
+    uri: str
+
+
+class CredentialsMissing(Refusal):
+    """Spark asked a store without credentials: none came with its settings, and its machine has none."""
+
+    code = "credentials_missing"
+    message = "Spark has no credentials for {uri}: {reason}."
+    next_action = (
+        "Give them in the storage options, or to the cluster itself (its spark-defaults.conf, a role of its machines); then run it again."
+    )
+    uri: str
+    reason: str
+
+
 class SparkJobFailed(Refusal):
     """A job failed in a way nobody has a name for yet. ``tail``: the last lines of what Spark said."""
 

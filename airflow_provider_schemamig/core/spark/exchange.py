@@ -34,6 +34,10 @@ def result_name(number: int) -> str:
     return f"result-{number}.json"
 
 
+#: What a driver ends with, and says, that never saw its task in the folder.
+UNSEEN, UNSEEN_TEXT = 77, "schemamig: this driver never saw the folder that it was to take its work from"
+
+
 class FileExchange:
     """A folder of its own below ``folder_uri``."""
 

@@ -28,6 +28,8 @@ from airflow_provider_schemamig.core.spark.exchange import (
     READY,
     REMOTE_SECONDS,
     TASK,
+    UNSEEN,
+    UNSEEN_TEXT,
     UP,
     request_name,
     result_name,
@@ -169,7 +171,7 @@ def _outcome(spark: SparkSession, job: str, request: Mapping[str, Any]) -> dict[
 
 def _end_with_task(spark: SparkSession, folder: _Folder) -> None:
     """End this process once the task is gone: it cleared the folder, or does not count any more."""
-    beat, missed = None, 0
+    beat, missed, was_seen = None, 0, False
     while missed < _LOOKS:
         try:
             found = folder.read(TASK)
@@ -178,11 +180,11 @@ def _end_with_task(spark: SparkSession, folder: _Folder) -> None:
         except Exception:  # noqa: BLE001 - whatever a file system raises that cannot be reached: the task may live
             found = None
         missed = 0 if found is not None and found != beat else missed + 1
-        beat = found or beat
+        beat, was_seen = found or beat, was_seen or found is not None
         time.sleep(_LOOK_SECONDS)
-    print("schemamig: the task that this driver worked for is gone")  # noqa: T201 - the driver's log
+    print("schemamig: the task that this driver worked for is gone" if was_seen else UNSEEN_TEXT)  # noqa: T201 - the driver's log
     spark.sparkContext.cancelAllJobs()
-    os._exit(GONE)  # the main thread may be waiting for Spark; the JVM stops the context when this process ends
+    os._exit(GONE if was_seen else UNSEEN)  # the main thread may be waiting for Spark; the JVM stops the context when this process ends
 
 
 class _Folder:

@@ -13,7 +13,16 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.spark import errors as e
-from airflow_provider_schemamig.core.storage import BucketMissing, ClockSkewed, CredentialsExpired, StorageThrottled, blank
+from airflow_provider_schemamig.core.storage import (
+    BucketMissing,
+    ClockSkewed,
+    CredentialsExpired,
+    StorageForbidden,
+    StorageThrottled,
+    StorageUnreachable,
+    WrongRegion,
+    blank,
+)
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: ``[CONDITION.SUB] text``, and below a broken constraint the row's values, one a line.
@@ -89,14 +98,47 @@ _NO_S3A = re.compile(
 _NO_CONDITION = re.compile(
     r"(?:unsupported|unknown|[Uu]nknown mandatory)[^\n]{0,80}fs\.option\.create\.conditional\.overwrite", re.IGNORECASE
 )
-#: The codes with which S3, GCS and Azure refuse, wherever in Java's exceptions they stand.
+#: The codes with which S3, GCS and Azure refuse, wherever in Java's exceptions they stand; the first kind with a match wins, so what says
+#: why comes before what says only that it was refused.
 _STORE_FAILURES: tuple[tuple[type[SchemamigError], tuple[str, ...]], ...] = (
     (CredentialsExpired, ("ExpiredToken", "TokenRefreshRequired", "The provided token has expired", "ExpiredAuthenticationToken")),
     (StorageThrottled, ("SlowDown", "AWSServiceThrottledException", "Please reduce your request rate", "ServerBusy")),
     (ClockSkewed, ("RequestTimeTooSkewed",)),
     (BucketMissing, ("UnknownStoreException", "NoSuchBucket", "FilesystemNotFound")),
+    (e.CredentialsMissing, ("NoAuthWithAWSException", "Unable to load credentials", "No AWS Credentials", "No AWS accessKey")),
+    (WrongRegion, ("AWSRedirectException", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")),
+    (
+        StorageForbidden,
+        (
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "AuthenticationFailed",
+            "AuthorizationFailure",
+            "AuthorizationPermissionMismatch",
+            "AccessDenied",
+            "Status Code: 403",
+            ", 403, ",
+            "403 Forbidden",
+        ),
+    ),
+    (
+        StorageUnreachable,
+        (
+            "UnknownHostException",
+            "Unable to execute HTTP request",
+            "ConnectTimeoutException",
+            "NoRouteToHostException",
+            "ConnectException",
+            "SocketTimeoutException",
+        ),
+    ),
 )
-_STORE_URI = re.compile(r"(?:s3a|abfss?|gs)://[^\s,'\")]+")
+#: What a store answers with a reason: how Spark's own text says which.
+_WITH_REASON = (CredentialsExpired, StorageThrottled, StorageForbidden, StorageUnreachable, e.CredentialsMissing)
+#: Kinds whose signs Java uses for other things as well: a store's only where one is named.
+_NAMED = (StorageForbidden, StorageUnreachable, e.CredentialsMissing)
+_STORE_URI = re.compile(r"(?:s3a|abfss?|gs)://[^\s,'\"`)]+")
+_OF_A_STORE = re.compile(r"fs\.s3a|fs\.azurebfs|amazonaws|amazon\.awssdk|\.core\.windows\.net|fs\.gcs|googleapis")
 #: What operating systems say when no more bytes fit.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _TAIL_LINES = 20
@@ -148,12 +190,14 @@ def translate(error: Exception, job: str, collection: str | None = None) -> Sche
 
 def _store_failure(text: str, collection: str | None) -> SchemamigError | None:
     """Return what a store refused Spark, as it is told where our own client is refused: credentials that are renewed let work go on."""
+    found = _STORE_URI.search(text)
     for kind, signs in _STORE_FAILURES:
-        if (sign := next((sign for sign in signs if sign in text), None)) is not None:
-            found = _STORE_URI.search(text)
-            uri = found[0].rstrip(".:") if found else "the tables that Spark works on"
-            reason = {"reason": sign} if kind in (CredentialsExpired, StorageThrottled) else {}
-            return kind(uri=uri, collection=collection, **reason)  # type: ignore[call-arg]
+        sign = next((sign for sign in signs if sign in text), None)
+        if sign is None or (kind in _NAMED and found is None and not _OF_A_STORE.search(text)):
+            continue
+        uri = found[0].rstrip(".:`") if found else "the tables that Spark works on"
+        reason = {"reason": sign.strip(" ,")} if kind in _WITH_REASON else {}
+        return kind(uri=uri, collection=collection, **reason)  # type: ignore[call-arg]
     return None
 
 
