@@ -62,10 +62,16 @@ def test_a_take_over_costs_nothing_later_on(lake: Lake) -> None:
 
 def test_rollback(lake: Lake) -> None:
     lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES))
-    within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 8, 60)
+    within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 8, 70)
 
 
 def test_rollback_of_removals(lake: Lake) -> None:
     """Writers of the tables that come back wait until all are open again."""
     lake.upgrade(lake.release("1.1.0", first=TABLES, does='removal("{}")'))
     within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 12, 60)
+
+
+def test_upgrade_that_removes(lake: Lake) -> None:
+    """Writers of the tables that go wait from the first seal on."""
+    second = lake.release("1.1.0", first=TABLES, does='removal("{}")')
+    within(lake.count(lambda: lake.upgrade(second)), 9, 80)

@@ -6,6 +6,7 @@ does not come is taken back by this task on its way out, by its own rerun, or by
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -86,7 +87,8 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
             hand_on(leader)
             moved |= swaps.make(allow)
             check_untouched(leader, caught_up)
-            _commit(leader, [_as_moved(leader, item, moved) for item in landed], seals, caught_up, swaps, allow)
+            ends = list(leader.env.each(functools.partial(_as_moved, leader, moved), landed))
+            _commit(leader, ends, seals, caught_up, swaps, allow)
             leader.notes.extend(
                 f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up
             )
@@ -122,7 +124,7 @@ def _announced(leader: LeaderWriter, allow: Allow) -> tuple[SealIntent, ...]:
         raise
 
 
-def _as_moved(leader: LeaderView, item: Landed, moved: Mapping[CollectionName, int]) -> Landed:
+def _as_moved(leader: LeaderView, moved: Mapping[CollectionName, int], item: Landed) -> Landed:
     """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
     since = item.since if item.since >= 0 else moved.get(source, 0)
@@ -228,7 +230,9 @@ def _commit(
     allow: Allow,
 ) -> None:
     started, at = time.monotonic(), pendulum.now("UTC")
-    sealed = {intent.shard: read_head(table_store(leader.env, leader.state, intent.shard)).version for intent in seals}
+    shards = [intent.shard for intent in seals]
+    heads = leader.env.each(lambda shard: read_head(table_store(leader.env, leader.state, shard)), shards)
+    sealed = {shard: head.version for shard, head in zip(shards, heads, strict=True)}
 
     def decide(state: State) -> list[Update]:
         nonlocal at

@@ -49,13 +49,17 @@ def hand_on(leader: LeaderView) -> None:
 
     Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
     """
-    for source, target in _successions(leader):
+
+    def hand_on_one(tables: tuple[ShardId, ShardId]) -> None:
+        source, target = tables
         # Writers wait meanwhile, so where nobody counts the other log is not read.
         there = _txns(leader, source)
         known = _txns(leader, target) if any(map(_is_handed_on, there)) else {}
         ahead = _newer_than(there, known) | _streams_ahead(there, known)
         if ahead:
             _put(leader, target, ahead)
+
+    leader.env.for_each(hand_on_one, _successions(leader))
 
 
 def _successions(leader: LeaderView) -> list[tuple[ShardId, ShardId]]:

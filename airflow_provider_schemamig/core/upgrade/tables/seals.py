@@ -48,7 +48,8 @@ def shards_to_seal(leader: LeaderView) -> dict[CollectionName, ShardId]:
     """Return the shards that the commit replaces or removes, as far as there is a table."""
     names = [stage.collection for stage in leader.plan.of_kind(s.Seal) if stage.collection in leader.state.objects]
     shards = {name: leader.state.objects[name].shard for name in names}
-    return {name: shard for name, shard in shards.items() if head_or_none(table_store(leader.env, leader.state, shard)) is not None}
+    heads = leader.env.each(lambda shard: head_or_none(table_store(leader.env, leader.state, shard)), shards.values())
+    return {name: shard for (name, shard), head in zip(shards.items(), heads, strict=True) if head is not None}
 
 
 def successor_of(leader: LeaderView, collection: CollectionName) -> ShardId | None:
