@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.counting import Count, Lake
 
@@ -30,6 +31,24 @@ def within(count: Count, a_table: float, besides: int) -> None:
     """Check a budget: of requests a table, and of others, which alone may be made one by one."""
     assert count.all <= a_table * TABLES + besides, count
     assert count.one_by_one <= besides, count
+
+
+def opening(lake: Lake) -> int:
+    """What it costs to read the ledger."""
+    return lake.count(lambda: LedgerReader(lake.env).state()).all
+
+
+def test_the_ledger_stays_short_between_the_tasks_of_an_upgrade(lake: Lake) -> None:
+    env, second = lake.env, lake.release("1.1.0", ", w STRING", does=EVOLVES)
+    claim = commands.preflight(env, second, jobs=without_spark)
+    assert claim.generation is not None
+    commands.promote(env, claim.generation)
+    commands.expand(env, claim.generation, jobs=without_spark)
+    assert opening(lake) <= 4 + 2 * 4
+    commands.cutover(env, claim.generation)
+    assert opening(lake) <= 4 + 2 * 4
+    commands.cleanup(env, claim.generation)
+    assert opening(lake) <= 4 + 2 * 4
 
 
 def test_plan(lake: Lake) -> None:
@@ -63,6 +82,7 @@ def test_a_take_over_costs_nothing_later_on(lake: Lake) -> None:
 def test_rollback(lake: Lake) -> None:
     lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES))
     within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 8, 70)
+    assert opening(lake) <= 4
 
 
 def test_rollback_of_removals(lake: Lake) -> None:

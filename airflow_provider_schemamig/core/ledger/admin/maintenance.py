@@ -1,11 +1,13 @@
 """Keeping the ledger small and fast, and looking at it as a whole.
 
-Without care it gets slow long before it gets big: every append is a file. ``maintain`` is called by commit and cleanup; it writes what is
-there once more as one file every 100 versions, with a Delta checkpoint, and forgets the history every 1,000.
+Without care it gets slow long before it gets big: every append is a file. ``maintain`` is called by cleanup; it writes what is there once
+more as one file every 100 versions, with a Delta checkpoint, and forgets the history every 1,000. In an object store each file is a
+request of whoever opens the ledger next, so there ``keep_short`` does it after every task that made more than a few.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.history import tidy_history
 from airflow_provider_schemamig.core.ledger.rows import LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 CHECKPOINT_EVERY = 100
 #: In an object store, where each file costs a request: an upgrade makes about as many versions, so it leaves a ledger that opens with four.
@@ -23,12 +26,28 @@ CHECKPOINT_REMOTE_EVERY = 5
 CONSOLIDATE_EVERY = 1_000
 
 
-def maintain(writer: LedgerWriter, authority: Leadership | None = None) -> tuple[str, ...]:
-    """Do what is due, and say it in words (nothing due: empty). Raises as appends do; leaving it undone harms nobody."""
+def keep_short(writer: LedgerWriter, authority: Leadership | None = None, *, at_end: bool = False) -> None:
+    """Do what ``maintain`` does for a ledger in an object store that takes many requests to open, if it can be done; else it is not.
+
+    ``at_end``: no task comes after this one, so the ledger is to open with four requests whatever was appended. Makes no request where
+    nothing is due.
+    """
+    every = 2 if at_end else CHECKPOINT_REMOTE_EVERY
+    if writer.env.location.local_path is None and len(writer.table.files()) >= every:
+        with contextlib.suppress(SchemamigError):
+            maintain(writer, authority, every)
+
+
+def maintain(writer: LedgerWriter, authority: Leadership | None = None, every: int | None = None) -> tuple[str, ...]:
+    """Do what is due, and say it in words (nothing due: empty). Raises as appends do; leaving it undone harms nobody.
+
+    ``every``: after how many versions rows become one file and a checkpoint is made.
+    """
     done = []
     state = writer.state()
     table = writer.table
-    every = CHECKPOINT_EVERY if writer.env.location.local_path is not None else CHECKPOINT_REMOTE_EVERY
+    if every is None:
+        every = CHECKPOINT_EVERY if writer.env.location.local_path is not None else CHECKPOINT_REMOTE_EVERY
     if state.version - state.since >= CONSOLIDATE_EVERY:
         state = compact(writer, authority=authority)
         done.append(f"consolidated the ledger; its history begins at version {state.since}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.ledger.admin.maintenance import maintain
+from airflow_provider_schemamig.core.ledger.admin.maintenance import keep_short, maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, here
 from airflow_provider_schemamig.core.ledger.known_heads import store_heads
@@ -230,7 +230,9 @@ def rollback(
     listen(Event("rollback", note="reading what there is to take back"))
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
     _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
-    store_heads(env, live_places(env, LedgerReader(env).state()))
+    ledger = LedgerWriter(env)
+    store_heads(env, live_places(env, ledger.state()))
+    keep_short(ledger, at_end=True)
     return outcome
 
 
@@ -371,6 +373,7 @@ def _led(
     except BaseException as error:
         _remember(env, task, generation, started, who=who, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
         raise
+    keep_short(leader.ledger, leader.leadership)
     store_heads(env, live_places(env, leader.state))
     note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(leader.results)} stage(s)", **ended(leader)})
     outcome = leader.outcome()
