@@ -111,8 +111,9 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
     contracted = hold is not None and hold.state is HoldState.CLOSED
     known = explained(env, report, generation, contracted=contracted)
     wanted = {_shard(report, now, generation, name): commits for name, commits in known.items() if commits}
-    wanted = {shard: commits for shard, commits in wanted.items() if shard in now.shards}  # else contract has deleted it
-    made = {shard: _made(env, now, shard, generation, runs) for shard, row in now.shards.items() if row.adopted or row.is_at_own_place}
+    shards = [shard for shard, row in now.shards.items() if (row.adopted or row.is_at_own_place) and _is_log_complete(env, now, shard)]
+    made = {shard: _made(env, now, shard, generation, runs) for shard in shards}
+    wanted = {shard: commits for shard, commits in wanted.items() if shard in made}  # else contract has deleted it
     done = {shard: [action for action, _ in found] for shard, found in made.items() if found}
     actions = {shard: [commit.action for commit in found] for shard, found in wanted.items()}
     assert done == actions, f"made {done}, explained {actions}"
@@ -234,6 +235,14 @@ def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change]
 
     is_set = all(map(may_be_set, of_table))
     return after == before or (is_set and head is not None and is_in_place(after, head))
+
+
+def _is_log_complete(env: EnvironmentRoot, state: State, shard: ShardId) -> bool:
+    """Return whether no commit of the table was cleaned up: what is gone cannot be looked at."""
+    folder = env.table_location(state.shards[shard].uri).local_path
+    assert folder is not None
+    log = folder / "_delta_log"
+    return not log.exists() or (log / f"{0:020}.json").exists()
 
 
 def commits_of(env: EnvironmentRoot, state: State, shard: ShardId, generation: Generation) -> Iterator[tuple[str, int]]:
