@@ -51,12 +51,12 @@ def test_the_ledger_stays_short_between_the_tasks_of_an_upgrade(lake: Lake) -> N
     assert opening(lake) <= 4 + 2 * 4
 
 
-def test_plan(lake: Lake) -> None:
+def test_the_requests_of_a_plan(lake: Lake) -> None:
     second = lake.release("1.1.0", ", w STRING", does=EVOLVES)
     within(lake.count(lambda: commands.plan(lake.env, second)), 1.2, 15)
 
 
-def test_upgrade(lake: Lake) -> None:
+def test_the_requests_of_an_upgrade(lake: Lake) -> None:
     second = lake.release("1.1.0", ", w STRING", does=EVOLVES)
     within(lake.count(lambda: lake.upgrade(second)), 5, 110)
 
