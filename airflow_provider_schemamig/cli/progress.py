@@ -106,13 +106,11 @@ class Bars:
             self._progress.stop()
 
     def _draw(self, progress: Progress, event: Event) -> None:
-        if event.stage not in self._tasks:
-            self._tasks[event.stage] = progress.add_task(event.stage, total=None, what="")
-        task = self._tasks[event.stage]
+        task = self._begun(progress, event)
         if not event.beat:
             for other, its in self._tasks.items():
                 if other != event.stage:
-                    progress.stop_task(its)
+                    self._stop(progress, its)
         what = "  ".join(part for part in (event.collection, event.note) if part)
         if event.total or event.beat:
             self._bar(progress, task).total = event.total or None  # ``update`` cannot take a total back
@@ -120,6 +118,30 @@ class Bars:
         else:  # a remark: how far it is stays as it was
             progress.update(task, what=what)
         if _is_over(event):
+            self._stop(progress, task)
+
+    def _begun(self, progress: Progress, event: Event) -> TaskID:
+        """Return the event's bar with its clock going; work that is told of only now began ``seconds`` ago."""
+        task = self._tasks.get(event.stage)
+        if task is None:
+            task = self._tasks[event.stage] = progress.add_task(event.stage, total=None, what="")
+            self._backdate(self._bar(progress, task), event)
+            return task
+        bar = self._bar(progress, task)
+        if bar.stop_time is not None:
+            bar.stop_time = None
+            if not event.beat and (not event.total or bar.finished or event.done < bar.completed):  # anew, not on
+                progress.reset(task)
+                self._backdate(bar, event)
+        return task
+
+    @staticmethod
+    def _backdate(bar: Task, event: Event) -> None:
+        bar.start_time = bar.get_time() - event.seconds
+
+    def _stop(self, progress: Progress, task: TaskID) -> None:
+        """Stop a bar's clock, once: Rich would set it to the time of the last stop."""
+        if self._bar(progress, task).stop_time is None:
             progress.stop_task(task)
 
     @staticmethod

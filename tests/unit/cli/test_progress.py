@@ -9,11 +9,13 @@ import pty
 import re
 import sys
 import time
+from collections.abc import Iterator
 from io import StringIO
 
 import pytest
+from rich.progress import Progress, TimeElapsedColumn
 
-from airflow_provider_schemamig.cli.progress import QUIET_SECONDS, Lines, line
+from airflow_provider_schemamig.cli.progress import QUIET_SECONDS, Bars, Lines, line
 from airflow_provider_schemamig.core.progress import Event
 
 
@@ -136,3 +138,70 @@ def test_a_bar_ends_with_its_work(shown: list[tuple[float, str]]) -> None:
     text = "".join(written for _, written in shown)
     assert text.rindex("start Spark") < text.index("check rows") < text.rindex("check rows") < text.index("commit")
     assert text.rstrip().endswith("ANSWER")
+
+
+# --- the clocks of the bars -------------------------------------------------------------------------------------------------------------
+
+
+def clocks(bars: Bars) -> dict[str, float]:
+    """Return what each bar's clock reads, as Rich's own column draws it: in whole seconds."""
+    progress = bars._progress
+    assert progress is not None
+    read = {}
+    for task in progress.tasks:
+        hours, minutes, seconds = str(TimeElapsedColumn().render(task)).split(":")
+        read[task.description] = 3600 * int(hours) + 60 * int(minutes) + int(seconds)
+    return read
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """Set the time that the bars go by."""
+    now = [1000.0]
+    with contextlib.ExitStack() as closing:
+        begin = Bars._begin
+
+        def begun(bars: Bars) -> Progress:
+            progress = begin(bars)
+            closing.callback(progress.stop)
+            progress.get_time = lambda: now[0]
+            return progress
+
+        monkeypatch.setattr(Bars, "_begin", begun)
+        yield now
+
+
+def test_the_clock_of_a_bar_stays_when_later_stages_begin(clock: list[float]) -> None:
+    bars = Bars()
+    bars(Event("plan", note="reading the release and the tables"))
+    clock[0] += 5
+    bars(Event("claim"))
+    clock[0] += 20
+    bars(Event("build", "stats", 1, 1))
+    clock[0] += 100
+    bars(Event("promote"))
+    clock[0] += 100
+    bars(Event("expand", "flights", 1, 2))
+    assert clocks(bars) == {"plan": 5, "claim": 20, "build": 0, "promote": 100, "expand": 0}
+
+
+def test_the_clock_of_a_bar_that_is_told_of_at_its_end_says_how_long_it_took(clock: list[float]) -> None:
+    bars = Bars()
+    bars(Event("validate", "flights", 1, 1, 4.1))
+    clock[0] += 20
+    bars(Event("digest", "flights", 1, 1, 19.9))
+    clock[0] += 7
+    bars(Event("commit"))
+    assert clocks(bars) == {"validate": 4, "digest": 19, "commit": 0}
+
+
+def test_the_clock_of_a_stage_that_begins_anew_begins_anew(clock: list[float]) -> None:
+    bars = Bars()
+    bars(Event("copy", "flights", 2, 2, 3.0))
+    clock[0] += 50
+    bars(Event("copy", "flights", 1, 4))
+    clock[0] += 9
+    bars(Event("copy", "flights", 4, 4))
+    clock[0] += 9
+    bars(Event("commit"))
+    assert clocks(bars) == {"copy": 9, "commit": 0}
