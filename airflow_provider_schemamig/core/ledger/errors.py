@@ -124,7 +124,10 @@ class LedgerDamaged(Refusal):
 
     code = "ledger_damaged"
     message = "{where} is damaged: {reason}."
-    next_action = "`schemamig ledger verify` lists all damage; `schemamig ledger restore` brings a backup back."
+    next_action = (
+        "`schemamig ledger verify` lists all damage. Where files are lost or damaged, move `_schemamig/ledger` away first; then "
+        "`schemamig ledger restore` brings a backup back, or `schemamig ledger rebuild` makes it anew from the tables."
+    )
     where: str
     reason: str
 
