@@ -1,0 +1,121 @@
+"""The runbook is whole: every code leads to an entry, every entry has the one shape, and a test follows each of its ways.
+
+``python -m tests.unit.runbook.test_book`` writes its index by code anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runbook import book
+from tests.unit.runbook.book import Entry, entries, never_at_night
+from tests.unit.test_contract import CONTRACT
+
+#: How many lines of text and labels somebody reads at night before the first command.
+MAX_LINES, MAX_WAYS = 14, 4
+TESTS = sorted(Path(__file__).parent.glob("test_*.py"))
+TASKS = (
+    "fingerprint",
+    "preflight",
+    "approval",
+    "ledger_approval",
+    "tail",
+    "promote",
+    "change",
+    "cutover_and_commit",
+    "cleanup",
+    "contract",
+)
+BEGINS, ENDS = "<!-- codes: written by `python -m tests.unit.runbook.test_book` -->\n", "<!-- end of codes -->"
+
+
+def index() -> str:
+    rows = sorted((code, entry) for entry in entries().values() for code in entry.codes)
+    lines = [f"| `{code}` | [{entry.title}](#{entry.anchor}) |" for code, entry in sorted(rows, key=lambda row: row[0])]
+    return "\n".join(["| code | entry |", "|---|---|", *lines, ""])
+
+
+def test_every_code_of_the_contract_leads_to_one_entry_or_never_comes_at_night() -> None:
+    contract = {line.split()[1] for line in _contract() if line.startswith("error ")}
+    found = Counter(code for entry in entries().values() for code in entry.codes) + Counter(
+        code for codes in never_at_night().values() for code in codes
+    )
+    assert contract - set(found) == set(), "in no entry"
+    assert set(found) - contract == set(), "no code of the contract"
+    assert {code for code, times in found.items() if times > 1} == set(), "in two places"
+
+
+def test_the_index_is_that_of_the_entries() -> None:
+    text = book.BOOK.read_text()
+    assert text.partition(BEGINS)[2].partition(ENDS)[0] == index(), "python -m tests.unit.runbook.test_book writes it anew"
+
+
+def test_every_entry_is_found_from_what_is_seen() -> None:
+    text = book.BOOK.read_text()
+    seen = text.partition("## What you see")[2].partition("## Tables")[0] + text.partition("## By code")[2]
+    assert [entry.title for entry in entries().values() if f"(#{entry.anchor})" not in seen] == []
+    assert [task for task in TASKS if f"`{task}`" not in seen] == []
+
+
+@pytest.mark.parametrize("title", entries())
+def test_the_entry_has_the_one_shape(title: str) -> None:
+    entry = entries()[title]
+    assert tuple(entry.labels) == book.LABELS
+    assert all(len(text) > 10 for text in entry.labels.values())
+    body = book.BOOK.read_text().partition(f"\n### {title}\n")[2].partition("\n##")[0]
+    assert 1 <= len(entry.ways) == body.count("**Type**") <= MAX_WAYS
+    assert len([line for line in body.splitlines() if line and not line.startswith(("`", "schemamig", "Codes"))]) <= MAX_LINES
+
+
+@pytest.mark.parametrize("title", entries())
+def test_what_is_typed_are_commands_of_the_contract(title: str) -> None:
+    known = _contract()
+    for line in _typed(entries()[title]):
+        if line.startswith("mv "):
+            continue
+        words = line.removeprefix("schemamig ").split()
+        name = " ".join(words[:2]) if words[0] in ("ledger", "schema") else words[0]
+        where = "schemamig" if name.startswith("--") else f"schemamig {name}"
+        options = [] if where == "schemamig" else [word for word in words if word.startswith("--")]
+        for option in options:
+            assert any(fact.startswith(f"command {where}: option ") and option in fact.split() for fact in known), f"{line}: {option}"
+        for needed in re.findall(rf"^command {re.escape(where)}: option (\S+) required", "\n".join(known), re.MULTILINE):
+            assert needed in options, f"{line} lacks {needed}"
+        assert where == "schemamig" or f"command {where}" in known, line
+
+
+@functools.cache
+def _contract() -> tuple[str, ...]:
+    """It is what the code says (test_contract.py)."""
+    return tuple(CONTRACT.read_text().splitlines())
+
+
+def _typed(entry: Entry) -> list[str]:
+    return [line for lines in entry.ways.values() for line in lines]
+
+
+def test_a_test_follows_every_way() -> None:
+    followed = {(title, begins) for file in TESTS for title, begins in _followed(file)}
+    assert [title for title, _ in followed if title not in entries()] == []
+    for title, entry in entries().items():
+        for way in entry.ways:
+            assert any(item == title and way.startswith(begins) for item, begins in followed), f"{title}: {way}"
+
+
+def _followed(file: Path) -> list[tuple[str, str]]:
+    """The first two texts of each call of ``follow``."""
+    calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call) and ast.unparse(node.func) == "follow"]
+    texts = [[arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)] for call in calls]
+    return [(found[0], found[1]) for found in texts if len(found) == 2]
+
+
+if __name__ == "__main__":
+    written = book.BOOK.read_text()
+    before, _, rest = written.partition(BEGINS)
+    book.BOOK.write_text(before + BEGINS + index() + ENDS + rest.partition(ENDS)[2])
