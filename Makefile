@@ -46,6 +46,7 @@ $(TOPICS): bench ;
 endif
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
+	@ops/browser.sh
 	@$(PYTEST) -m "soak or system" --timeout 1800 tests
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
