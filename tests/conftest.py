@@ -1,8 +1,8 @@
 """What every test may use: one Spark session a process, and seeds that are printed so that a failure can be repeated.
 
 ``make test`` spreads the tests over two worker processes, each with a session and an Airflow home of its own. What is dear to set up
-belongs to a module, so the tests of a module that uses Spark go to one worker, and those of Airflow's folder all to one: its DAG files are
-parsed once.
+belongs to a module, so the tests of a module that uses Spark go to one worker, and those of Airflow's folder and of the page's all to one:
+DAG files are parsed, and the page's app is made, once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(name) is not None for name in DEAR):
             module = item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module else module))
+            item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module or "/web/" in module else module))
 
 
 def _leave_some(items: list[pytest.Item]) -> None:

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, HTTPException, status
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.visible import visible
 from airflow_provider_schemamig.web import runs
 from airflow_provider_schemamig.web.access import doer
-from airflow_provider_schemamig.web.pages import HEADERS, Known, reader
+from airflow_provider_schemamig.web.pages import Known, reader
 from airflow_provider_schemamig.web.places import Place
 
 CONTROL, ROLLBACK, RESTORE = "schemamig_control", "schemamig_rollback", "schemamig_restore"
@@ -42,7 +44,7 @@ class Asked(BaseModel):
     def _says_something(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("a reason says something")
-        return value.strip()
+        return visible(" ".join(blank_typed(value).split()))
 
     @field_validator("*", mode="before")
     @classmethod
@@ -51,7 +53,7 @@ class Asked(BaseModel):
 
 
 class ScopeAsked(Asked):
-    collection: str | None = None
+    collection: GivenName | None = None
 
 
 class CollectionAsked(Asked):
@@ -59,19 +61,19 @@ class CollectionAsked(Asked):
 
 
 class LimitsAsked(ScopeAsked):
-    rows_per_second: Annotated[int | None, Field(ge=1)] = None
-    max_files: Annotated[int | None, Field(ge=1)] = None
-    commits_per_minute: Annotated[int | None, Field(ge=1)] = None
+    rows_per_second: Annotated[int | None, Field(ge=1, le=2**53)] = None
+    max_files: Annotated[int | None, Field(ge=1, le=2**53)] = None
+    commits_per_minute: Annotated[int | None, Field(ge=1, le=2**53)] = None
     window: Annotated[str | None, Field(pattern=r"^\d{1,2}-\d{1,2}$")] = None
 
 
 class PlanAsked(Asked):
-    generation: Annotated[int, Field(ge=1)]
+    generation: Annotated[int, Field(ge=1, le=2**53)]
     plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class GenerationAsked(Asked):
-    generation: Annotated[int, Field(ge=1)]
+    generation: Annotated[int, Field(ge=1, le=2**53)]
 
 
 class HoldAsked(GenerationAsked):
@@ -128,7 +130,7 @@ async def throttle(place: Known, user: Controller, asked: LimitsAsked) -> JSONRe
 @actions.post("/env/{key}/approve")
 async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
     """Approve a plan; an approval of Airflow's that waits for it is answered, too."""
-    waiting = await _waiting(place, asked.generation)
+    waiting = await _waiting(place, user, asked.generation)
     found = await reader.act(place, "approve", user.get_name(), **asked.model_dump())
     if "error" not in found and waiting is not None:
         await asyncio.to_thread(runs.answer, waiting, user, approve=True)
@@ -138,10 +140,10 @@ async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONRespo
 
 @actions.post("/env/{key}/reject")
 async def reject(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
-    """Answer Airflow's waiting approval with no."""
-    waiting = await _waiting(place, asked.generation)
+    """Answer Airflow's waiting approval with no; where none waits, give the generation up, by a run of the DAG schemamig_control."""
+    waiting = await _waiting(place, user, asked.generation)
     if waiting is None:
-        return _refused("nothing_waits", "no approval of Airflow's waits for this generation.", "Cancel the generation to give it up.")
+        return await _run(place, user, CONTROL, "reject", asked, {"action": "cancel", "generation": asked.generation})
     found = await reader.act(
         place, "ask", user.get_name(), what="reject", collection=None, generation=asked.generation, reason=asked.reason
     )
@@ -151,11 +153,17 @@ async def reject(place: Known, user: Controller, asked: PlanAsked) -> JSONRespon
     return _answer({"text": "The plan is rejected: the run ends, the environment stays as it is."})
 
 
-async def _waiting(place: Place, generation: int) -> runs.WaitingApproval | None:
-    look = await reader.look(place, "overview")
+async def _waiting(place: Place, user: BaseUser, generation: int) -> runs.WaitingApproval | None:
+    """Return the approval that waits for a generation. 403 for one who may not answer it: before anything is written."""
+    look = await reader.newest(place, "overview")
+    if look.error is not None:
+        raise HTTPException(status.HTTP_502_BAD_GATEWAY, dict(look.error))
     claims: Mapping[str, int] = (look.document or {}).get("claims", {})
     claimed_by = next((name for name, number in claims.items() if number == generation), "")
-    return await asyncio.to_thread(runs.waiting_approval, claimed_by)
+    found = await asyncio.to_thread(runs.waiting_approval, claimed_by)
+    if found is not None and not await asyncio.to_thread(runs.may_answer, found, user):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden: Airflow's approval is assigned to others.")
+    return found
 
 
 async def _act(place: Place, user: BaseUser, verb: str, asked: Asked) -> JSONResponse:
@@ -206,11 +214,12 @@ async def restore(place: Known, user: Restorer, asked: RestoreAsked) -> JSONResp
 
 async def _run(place: Place, user: BaseUser, dag_id: str, verb: str, asked: Asked, conf: Mapping[str, Any]) -> JSONResponse:
     about = {"collection": getattr(asked, "collection", None), "generation": getattr(asked, "generation", None)}
-    found = await reader.act(place, "ask", user.get_name(), what=verb, **about, reason=asked.reason)
-    if "error" in found:
-        return _answer(found)
     full = {**({} if "target" in conf else {"environment": place.given}), **conf}
     try:
+        await asyncio.to_thread(runs.check_startable, dag_id)
+        found = await reader.act(place, "ask", user.get_name(), what=verb, **about, reason=asked.reason)
+        if "error" in found:
+            return _answer(found)
         run_id = await asyncio.to_thread(runs.start, dag_id, user, full)
     except SchemamigError as error:
         return _answer({"error": error.to_json()})
@@ -218,8 +227,4 @@ async def _run(place: Place, user: BaseUser, dag_id: str, verb: str, asked: Aske
 
 
 def _answer(found: Mapping[str, Any]) -> JSONResponse:
-    return JSONResponse(found, 409 if "error" in found else 200, headers=HEADERS)
-
-
-def _refused(code: str, message: str, following: str) -> JSONResponse:
-    return _answer({"error": {"code": code, "message": message, "next": following, "collection": None, "retryable": False}})
+    return JSONResponse(found, 409 if "error" in found else 200)

@@ -6,45 +6,59 @@ ledger has a newer version, or when it is some seconds old: tables change withou
 
 from __future__ import annotations
 
+import hashlib
 import json
-import resource
+import os
 import sys
 import threading
 import time
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import BinaryIO
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.exceptions import SchemamigError
 from airflow_provider_schemamig.web.documents import DOCUMENTS, Document
-from airflow_provider_schemamig.web.messages import MEMORY_LIMIT, ReadAnswer, ReadRequest
+from airflow_provider_schemamig.web.messages import LEAVES_AT, ReadAnswer, ReadRequest
 from airflow_provider_schemamig.web.verbs import VERBS
 
-#: Requests that are worked on at once.
-AT_ONCE = 8
-_KEPT = 64
+#: Bytes of documents that are kept.
+_KEPT_BYTES = 24 * 1024 * 1024
+#: So long what is under way may take when nobody asks any more: a store that does not answer keeps no process alive.
+_LAST_SECONDS = 5.0
+#: What takes long to read is read less often: this part of the time at most is spent on it.
+_SHARE = 5
 
 
 @dataclass
 class _Made:
-    """A document that was made, of which version of the ledger, and when."""
+    """A document that is so since ``at``, of which version of the ledger; it was read last at ``read``, and holds for ``seconds``."""
 
     ledger_version: int
     at: float
+    read: float
+    seconds: float
     text: str
 
 
 @dataclass
 class Child:
-    """Answers requests. ``out``: where answers go, one line each."""
+    """Answers requests, each in a thread of its own: who asks bounds them by environment. ``out``: where answers go, one line each."""
 
     out: BinaryIO
     _made: OrderedDict[str, _Made] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _idle: threading.Condition = field(default_factory=threading.Condition)
     _open: int = 0
+    _leaves: bool = False
+
+    def accept(self, request: ReadRequest) -> None:
+        """Begin to answer."""
+        with self._idle:
+            self._open += 1
+        threading.Thread(target=self.answer, args=(request,), name="schemamig-read", daemon=True).start()
 
     def answer(self, request: ReadRequest) -> None:
         try:
@@ -55,54 +69,75 @@ class Child:
             told = {"code": "failed", "message": f"{type(error).__name__}.", "next": "Run `schemamig status` for the whole error."}
             print(f"schemamig: {request.name} failed: {type(error).__name__}", file=sys.stderr)  # noqa: T201
             found = ReadAnswer(request.number, error={**told, "collection": None, "retryable": False})
-        with self._lock:
-            self.out.write(found.to_line())
-            self.out.flush()
+        self._say(found)
+        with self._idle:
             self._open -= 1
+            self._idle.notify_all()
+        if not self._leaves and resident_bytes() > LEAVES_AT:
+            self._leaves = True
+            self._say(ReadAnswer(0, leaves=True))
 
-    def accept(self, request: ReadRequest, threads: ThreadPoolExecutor) -> bool:
-        """Begin to answer; False: it has grown too large, and this is the last one."""
+    def finish(self) -> None:
+        """Let what is under way come to its end, for some seconds."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._open == 0, _LAST_SECONDS)
+
+    def _say(self, answer: ReadAnswer) -> None:
         with self._lock:
-            self._open += 1
-        threads.submit(self.answer, request)
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < MEMORY_LIMIT
+            self.out.write(answer.to_line())
+            self.out.flush()
 
     def _answer(self, request: ReadRequest) -> ReadAnswer:
         env = Environment.open(request.location, dict(request.options))
         if request.name in VERBS:
             done = VERBS[request.name](replace(env, waits=False, who=request.who), request.who or "", **request.arguments)
-            return ReadAnswer(request.number, time.time(), json.dumps(done))
+            return ReadAnswer(request.number, time.time(), time.time(), json.dumps(done))
         made = self._document(env, DOCUMENTS[request.name], request)
         if request.known == made.at:
-            return ReadAnswer(request.number, made.at, unchanged=True)
-        return ReadAnswer(request.number, made.at, made.text)
+            return ReadAnswer(request.number, made.at, made.read, unchanged=True)
+        return ReadAnswer(request.number, made.at, made.read, made.text)
 
     def _document(self, env: Environment, document: Document, request: ReadRequest) -> _Made:
-        key = json.dumps([request.location, request.name, request.arguments], sort_keys=True)
-        version = LedgerReader(env).state().version
+        key = _key(request)
+        version, began = LedgerReader(env).state().version, time.time()
         with self._lock:
             known = self._made.get(key)
-        if known is not None and known.ledger_version == version and time.time() - known.at < document.seconds:
+        if known is not None and known.ledger_version == version and began - known.read < known.seconds:
             return known
         text = json.dumps(document.make(env, **request.arguments))
-        if known is not None and known.text == text:  # nothing to draw anew
-            return _Made(version, known.at, text)
-        made = _Made(version, time.time(), text)
+        at = known.at if known is not None and known.text == text else began  # the same: nothing to draw anew
+        made = _Made(version, at, began, max(document.seconds, _SHARE * (time.time() - began)), text)
         with self._lock:
             self._made[key] = made
             self._made.move_to_end(key)
-            while len(self._made) > _KEPT:
+            while len(self._made) > 1 and sum(len(item.text) for item in self._made.values()) > _KEPT_BYTES:
                 self._made.popitem(last=False)
         return made
 
 
+def _key(request: ReadRequest) -> str:
+    """Return what a document is kept under: who may not read an environment does not get what another connection read of it."""
+    options = hashlib.sha256(json.dumps(dict(request.options), sort_keys=True).encode()).hexdigest()
+    return json.dumps([request.location, options, request.name, request.arguments], sort_keys=True)
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process. Not its ``ru_maxrss``: that begins with the size of who started it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):  # no Linux
+        return 0
+
+
 def main(lines: BinaryIO, out: BinaryIO) -> None:
     child = Child(out)
-    with ThreadPoolExecutor(AT_ONCE, "schemamig-read") as threads:
-        for line in lines:
-            if not child.accept(ReadRequest.from_line(line), threads):
-                break
+    for line in lines:
+        child.accept(ReadRequest.from_line(line))
+    child.finish()
 
 
 if __name__ == "__main__":
-    main(sys.stdin.buffer, sys.stdout.buffer)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    main(sys.stdin.buffer, answers)
+    os._exit(0)  # threads that wait for a store would hold it

@@ -17,7 +17,7 @@ _OPEN = ("claimed", "promoted")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """``make``: makes it; ``seconds``: for how long it holds while the ledger stays as it is."""
+    """``make``: makes it; ``seconds``: for how long it holds at least while the ledger stays as it is."""
 
     make: Callable[..., dict[str, Any]]
     seconds: float
@@ -88,7 +88,8 @@ def _remarks(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def deployment(env: Environment, generation: int | None = None) -> dict[str, Any]:
     """Return one deployment; None: the newest."""
-    return commands.deployment_document(env, None if generation is None else Generation(generation))
+    found = commands.deployment_document(env, None if generation is None else Generation(generation))
+    return {name: value for name, value in found.items() if name != "now"}  # the same document as long as nothing happens
 
 
 def streams(env: Environment) -> dict[str, Any]:
@@ -133,7 +134,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "overview": Document(overview, 10),
     "tables": Document(tables, 10),
     "deployment": Document(deployment, 5),
-    "table": Document(commands.table_document, 60),
+    "table": Document(commands.table_document, 10),
     "drift": Document(commands.drift_document, 15),
     "streams": Document(streams, 5),
     "history": Document(commands.history_document, 5),

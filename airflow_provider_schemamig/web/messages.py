@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-#: How large the reading process may grow, in bytes; beyond it it ends when it has answered, and the next look starts another.
+#: How large the reading process may grow, in bytes. Well below it it says that it leaves: it answers what it was asked, and another begins.
 MEMORY_LIMIT = 300 * 1024 * 1024
+LEAVES_AT = MEMORY_LIMIT * 4 // 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,16 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """``text``: the document as JSON; ``unchanged``: it is the one that the asker has. ``error``: an error's document."""
+    """``text``: the document as JSON, which is so since ``made`` and was read last at ``read``; ``unchanged``: it is the one that the asker
+    has. ``error``: an error's document. ``leaves``: no answer, but the word that the process takes no more requests."""
 
     number: int
     made: float = 0.0
+    read: float = 0.0
     text: str | None = None
     unchanged: bool = False
     error: Mapping[str, Any] | None = None
+    leaves: bool = False
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import functools
+import hashlib
 import io
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
 from airflow_provider_schemamig.core.html.render import STATIC, render, report_html, static
+from airflow_provider_schemamig.visible import visible
 from airflow_provider_schemamig.web import runs
 from airflow_provider_schemamig.web.access import Viewer, may_see, viewer
 from airflow_provider_schemamig.web.places import Place, key_of_run, place_of, places, run_of
-from airflow_provider_schemamig.web.reading import Look, PageReader
+from airflow_provider_schemamig.web.reading import UNREACHABLE, Look, PageReader
 
 #: Nothing is loaded from elsewhere, and nothing that a document holds can run.
 POLICY = (
@@ -49,6 +53,9 @@ def known_place(key: str, user: Viewer) -> Place:
     return place
 
 
+#: What a database takes as a name.
+GivenId = Annotated[str, Query(min_length=1, max_length=250, pattern=r"^[^\x00]+$")]
+Number = Annotated[int | None, Query(ge=1, le=2**53)]
 Known = Annotated[Place, Depends(known_place)]
 
 
@@ -58,25 +65,27 @@ def root_of(request: Request) -> str:
     return "../" * inside.count("/") or "./"
 
 
-def page(
+async def page(
     request: Request, template: str, *, title: str, view: str, etag: str, place: Place | None = None, look: Look | None = None, **more: Any
 ) -> Response:
     """Return a view; 204 to who has this very one."""
-    if etag and request.headers.get("if-none-match") == etag:
-        return Response(status_code=204, headers={**HEADERS, "X-As-Of": (look.as_of if look is not None else None) or ""})
-    html = render(template, root=root_of(request), title=title, view=view, etag=etag, place=place, look=look, **more)
-    return HTMLResponse(html, headers=HEADERS)
+    tag = hashlib.sha256(etag.encode()).hexdigest()[:32] if etag else ""  # it comes back in a header, which takes no other letters
+    if etag and request.headers.get("if-none-match") == tag:
+        return Response(status_code=204, headers={"X-As-Of": (look.as_of if look is not None else None) or ""})
+    values = {"root": root_of(request), "title": title, "view": view, "etag": tag, "place": place, "look": look, **more}
+    html = await asyncio.to_thread(functools.partial(render, template, **values))  # others are answered meanwhile
+    return HTMLResponse(html)
 
 
 # --- the views -----------------------------------------------------------------------------------------------------------------------
 
 
 @pages.get("/", response_class=HTMLResponse)
-async def environments(request: Request) -> Response:
+async def environments(request: Request, user: Viewer) -> Response:
     """List the environments, what needs attention counted first."""
     known = await asyncio.to_thread(places)
     looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
-    following = await asyncio.to_thread(runs.next_releases)
+    following = await asyncio.to_thread(_seen_releases, user)
     rows = [(place, look, _due(following.get(place.given), look)) for place, look in zip(known, looks, strict=True)]
     found = [look.document or {} for look in looks]
     counts = [
@@ -88,8 +97,14 @@ async def environments(request: Request) -> Response:
         ("streams waiting", sum(item.get("streams_waiting", 0) for item in found), "warn"),
         ("ways back open", sum(len(item.get("holds", ())) for item in found), ""),
     ]
-    etag = "|".join(look.etag for look in looks) + "|" + ",".join(f"{name}:{item.version}" for name, item in following.items())
-    return page(request, "environments.html", title="schemamig", view="Environments", etag=etag, rows=rows, counts=counts)
+    parts = [f"{place.key} {look.etag}" for place, look, _ in rows] + [f"{name} {item.version}" for name, item in following.items()]
+    etag = "|".join(parts)
+    return await page(request, "environments.html", title="schemamig", view="Environments", etag=etag, rows=rows, counts=counts)
+
+
+def _seen_releases(user: BaseUser) -> dict[str, runs.NextRelease]:
+    """Return the releases that DAGs lead to which the user may see."""
+    return {given: following for given, following in runs.next_releases().items() if may_see(user, following.dag_id)}
 
 
 def _due(following: runs.NextRelease | None, look: Look) -> runs.NextRelease | None:
@@ -105,14 +120,14 @@ async def deployment(request: Request, place: Known, generation: str) -> Respons
 
 
 @pages.get("/run", response_class=HTMLResponse)
-async def run(request: Request, user: Viewer, dag_id: str, run_id: str) -> Response:
+async def run(request: Request, user: Viewer, dag_id: GivenId, run_id: GivenId) -> Response:
     """Show the deployment of a DAG run: the tab of the run."""
     if not may_see(user, dag_id):
         raise HTTPException(403, f"Forbidden: this is for those who may see the DAG {dag_id}.")
     place = await asyncio.to_thread(place_of, key_of_run(dag_id, run_id))
     if place is None:
         text = "No task of this run has worked on an environment yet."
-        return page(request, "message.html", title="schemamig", view="", etag="none", heading="No deployment", text=text, links=())
+        return await page(request, "message.html", title="schemamig", view="", etag="none", heading="No deployment", text=text, links=())
     overview = await reader.look(place, "overview")
     claims: Mapping[str, int] = (overview.document or {}).get("claims", {})
     mine = [generation for claimed_by, generation in claims.items() if runs.claim_of(claimed_by) == (dag_id, run_id)]
@@ -120,7 +135,7 @@ async def run(request: Request, user: Viewer, dag_id: str, run_id: str) -> Respo
         links = ((f"{root_of(request)}env/{place.key}/deployments/newest", f"Newest deployment of {place.title}"),)
         text = "This run has claimed no generation: it had nothing to do, or is not that far."
         more: dict[str, Any] = {"heading": "No deployment", "text": text, "links": links, "place": place, "look": overview}
-        return page(request, "message.html", title="schemamig", view="", etag=overview.etag, **more)
+        return await page(request, "message.html", title="schemamig", view="", etag=overview.etag, **more)
     return await _deployment(request, place, await reader.look(place, "deployment", generation=max(mine)))
 
 
@@ -131,23 +146,23 @@ async def _deployment(request: Request, place: Place, look: Look) -> Response:
         waiting = await asyncio.to_thread(runs.waiting_approval, document["deployment"]["claimed_by"])
         if document["deployment"]["approved_by"] and waiting is None:
             document["can"].remove("approve")
-        if waiting is not None:
+        if "approve" in document["can"]:
             document["can"].append("reject")
     title = f"{place.title}: deployment"
     made_by = runs.claim_of(document["deployment"]["claimed_by"]) if document is not None else None
     more = {"document": document, "waiting": waiting, "runs": ["/".join(made_by)] if made_by else []}
     etag = f"{look.etag}{'-waits' if waiting else ''}"
-    return page(request, "deployment.html", title=title, view="Deployment", etag=etag, place=place, look=look, **more)
+    return await page(request, "deployment.html", title=title, view="Deployment", etag=etag, place=place, look=look, **more)
 
 
 @pages.get("/env/{key}/deployments/{generation}/report.html", response_class=HTMLResponse)
 async def report(place: Known, generation: str) -> Response:
     """Return the deployment as one file that needs nothing else, for mails and tickets."""
     look = await _patiently(place, "deployment", generation=_generation(generation))
-    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+    headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
     name = f"schemamig-{look.document['deployment']['generation']}.html"
     headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return HTMLResponse(report_html(look.document), headers=headers)
+    return HTMLResponse(await asyncio.to_thread(report_html, look.document), headers=headers)
 
 
 @pages.get("/env/{key}/tables", response_class=HTMLResponse)
@@ -155,15 +170,15 @@ async def tables(request: Request, place: Known) -> Response:
     """List an environment's collections."""
     look = await reader.look(place, "tables")
     more = {"document": look.document}
-    return page(request, "tables.html", title=f"{place.title}: tables", view="Tables", etag=look.etag, place=place, look=look, **more)
+    return await page(request, "tables.html", title=f"{place.title}: tables", view="Tables", etag=look.etag, place=place, look=look, **more)
 
 
 @pages.get("/env/{key}/tables/{collection}", response_class=HTMLResponse)
-async def table(request: Request, place: Known, collection: str) -> Response:
+async def table(request: Request, place: Known, collection: Annotated[str, Path(max_length=255)]) -> Response:
     """Show one collection: releases and columns, history, files by schema."""
     look = await reader.look(place, "table", collection=collection)
     title = f"{place.title}: {collection}"
-    return page(request, "table.html", title=title, view="Tables", etag=look.etag, place=place, look=look, document=look.document)
+    return await page(request, "table.html", title=title, view="Tables", etag=look.etag, place=place, look=look, document=look.document)
 
 
 @pages.get("/env/{key}/drift", response_class=HTMLResponse)
@@ -171,7 +186,7 @@ async def drift(request: Request, place: Known) -> Response:
     """Show what is not as the ledger says, since when and by whom, and the ways on."""
     look = await reader.look(place, "drift")
     more = {"document": look.document}
-    return page(request, "drift.html", title=f"{place.title}: drift", view="Drift", etag=look.etag, place=place, look=look, **more)
+    return await page(request, "drift.html", title=f"{place.title}: drift", view="Drift", etag=look.etag, place=place, look=look, **more)
 
 
 @pages.get("/env/{key}/streams", response_class=HTMLResponse)
@@ -179,14 +194,15 @@ async def streams(request: Request, place: Known) -> Response:
     """Show the streams into an environment, and who has which schema."""
     look = await reader.look(place, "streams")
     more = {"document": look.document}
-    return page(request, "streams.html", title=f"{place.title}: streams", view="Streams", etag=look.etag, place=place, look=look, **more)
+    title = f"{place.title}: streams"
+    return await page(request, "streams.html", title=title, view="Streams", etag=look.etag, place=place, look=look, **more)
 
 
 FILTERS = ("who", "what", "collection", "generation", "since", "until")
 
 
 @pages.get("/env/{key}/history", response_class=HTMLResponse)
-async def history(request: Request, place: Known, first: Annotated[int, Query(ge=1)] = 1) -> Response:
+async def history(request: Request, place: Known, first: Annotated[int, Query(ge=1, le=2**53)] = 1) -> Response:
     """Show what was done, by whom and when; filtered, the newest first."""
     asked = _asked(request)
     look = await reader.look(place, "history")
@@ -196,7 +212,8 @@ async def history(request: Request, place: Known, first: Annotated[int, Query(ge
     query = urlencode({name: value for name, value in asked.items() if value})
     more: dict[str, Any] = {"document": look.document, "entries": shown, "total": len(found), "first": first, "older": older}
     more |= {"asked": asked, "query": query}
-    return page(request, "history.html", title=f"{place.title}: history", view="History", etag=look.etag, place=place, look=look, **more)
+    title = f"{place.title}: history"
+    return await page(request, "history.html", title=title, view="History", etag=look.etag, place=place, look=look, **more)
 
 
 @pages.get("/env/{key}/history.csv")
@@ -208,14 +225,14 @@ async def history_csv(request: Request, place: Known) -> Response:
     writer = csv.writer(out)
     writer.writerow(names)
     writer.writerows([_cell(entry[name]) for name in names] for entry in found)
-    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=HEADERS)
+    return Response(out.getvalue(), media_type="text/csv; charset=utf-8")
 
 
 @pages.get("/env/{key}/history.json")
 async def history_json(request: Request, place: Known) -> Response:
     """Return the filtered history as JSON."""
     found = matching((await _patiently(place, "history")).document["entries"], _asked(request))
-    return Response(json.dumps({"entries": found}), media_type="application/json", headers=HEADERS)
+    return Response(json.dumps({"entries": found}), media_type="application/json")
 
 
 def _asked(request: Request) -> dict[str, str]:
@@ -234,9 +251,14 @@ def matching(entries: list[dict[str, Any]], asked: Mapping[str, str]) -> list[di
     return [entry for entry in entries if matches(entry)]
 
 
+#: What a spreadsheet takes for the beginning of a formula, the wide forms of them too; and the picture of a tab.
+_CALCULATED = tuple("=+-@\uff1d\uff0b\uff0d\uff20\u2409")
+
+
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    text = visible(text.replace("\r", " ").replace("\n", " "))
+    return f"'{text}" if text.lstrip()[:1] in _CALCULATED else text
 
 
 @pages.get("/env/{key}/rollback_preview")
@@ -257,13 +279,11 @@ async def api_environments() -> Response:
         {"key": place.key, "uri": place.uri, "as_of": look.as_of, "stale": look.is_stale, "error": look.error, "overview": look.document}
         for place, look in zip(known, looks, strict=True)
     ]
-    return Response(json.dumps({"environments": found}), media_type="application/json", headers=HEADERS)
+    return Response(json.dumps({"environments": found}), media_type="application/json")
 
 
 @pages.get("/api/env/{key}/{name}")
-async def api_document(
-    place: Known, name: str, generation: Annotated[int | None, Query(ge=1)] = None, collection: str | None = None
-) -> Response:
+async def api_document(place: Known, name: str, generation: Number = None, collection: GivenId | None = None) -> Response:
     """Return a document: overview, status, tables, deployment, table, drift, streams, history."""
     if name not in ("overview", "status", "tables", "deployment", "table", "drift", "streams", "history"):
         raise HTTPException(404, "No such document.")
@@ -276,25 +296,24 @@ async def api_document(
 
 
 async def _patiently(place: Place, name: str, **arguments: Any) -> Look:
-    """Return a document, waiting for it as long as an environment may take. 502 with the error where there is none."""
-    for _ in range(300):
-        look = await reader.look(place, name, **arguments)
-        if look.document is not None and not look.is_stale:
-            return look
-        if look.error is not None:
-            raise HTTPException(502, look.error)
-        await asyncio.sleep(0.02)
-    raise HTTPException(504, "The environment did not answer.")
+    """Return a document, waiting for it as long as an environment may take. With the error where there is none: 502 if it could not be
+    read, 409 if what is there refuses."""
+    look = await reader.newest(place, name, **arguments)
+    if look.error is not None:
+        raise HTTPException(502 if look.error["retryable"] or look.error["code"] == "failed" else 409, look.error)
+    if look.document is None or look.is_stale:
+        raise HTTPException(504, UNREACHABLE)
+    return look
 
 
 def _json(look: Look) -> Response:
-    return Response(look.text, media_type="application/json", headers=HEADERS)
+    return Response(look.text, media_type="application/json")
 
 
 def _generation(text: str) -> int | None:
     if text == "newest":
         return None
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
         raise HTTPException(404, "A generation is a number, or `newest`.")
     return int(text)
 
@@ -304,4 +323,4 @@ def static_file(name: str) -> Response:
     """Return a style sheet or a script; they hold no data."""
     if name not in STATIC:
         raise HTTPException(404, "No such file.")
-    return Response(static(name), media_type=STATIC[name], headers={**HEADERS, "Cache-Control": "max-age=3600"})
+    return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "max-age=3600"})

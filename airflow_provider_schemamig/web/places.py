@@ -6,14 +6,17 @@ Runs in the api-server. What a connection holds of credentials goes to the proce
 from __future__ import annotations
 
 import base64
+import functools
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from airflow.models import Connection
+from airflow.models.dag import DagTag
 from airflow.models.dagrun import DagRun
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
@@ -24,6 +27,10 @@ from airflow_provider_schemamig.hooks.schemamig import SchemamigHook, read_setti
 
 _FROM_VARIABLES = "AIRFLOW_CONN_"
 _OF_RUN = "run."
+#: Of the DAGs that work on environments.
+TAG = "schemamig"
+#: What the configuration and the connections say is looked up again after so many seconds: a backend of secrets may be far away.
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ def run_of(key: str) -> tuple[str, str] | None:
         dag_id, _, run_id = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition("\n")
     except ValueError:
         return None
-    return (dag_id, run_id) if dag_id and run_id else None
+    return (dag_id, run_id) if dag_id and run_id and "\0" not in dag_id + run_id else None
 
 
 def environment_of_run(dag_id: str, run_id: str) -> str | None:
@@ -81,12 +88,23 @@ def environment_of_run(dag_id: str, run_id: str) -> str | None:
         for fields in session.scalars(query):
             if isinstance(fields, dict) and isinstance(fields.get("environment"), str) and fields["environment"]:
                 return str(fields["environment"])
-        conf = session.scalar(select(DagRun.conf).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        # Of our own DAGs alone: whoever may send any form could have any place opened by the api-server.
+        ours = select(DagTag.dag_id).where(DagTag.dag_id == dag_id, DagTag.name == TAG).exists()
+        conf = session.scalar(select(DagRun.conf).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id, ours))
     found = conf.get("environment") if isinstance(conf, dict) else None
     return str(found) if found else None
 
 
-def _all() -> Iterator[Place]:
+def _all() -> tuple[Place, ...]:
+    return _looked_up(int(time.monotonic() / _SECONDS))
+
+
+@functools.lru_cache(maxsize=1)
+def _looked_up(_: int) -> tuple[Place, ...]:
+    return tuple(_configured())
+
+
+def _configured() -> Iterator[Place]:
     with create_session() as session:
         for connection in session.scalars(select(Connection).where(Connection.conn_type == SchemamigHook.conn_type)):
             yield _of_connection(connection)
@@ -104,7 +122,7 @@ def _is_uri(given: str) -> bool:
 def _named(conn_id: str) -> Iterator[Place]:
     try:
         connection = Connection.get_connection_from_secrets(conn_id)
-    except (AirflowNotFoundException, ValueError):
+    except (AirflowException, ValueError):  # it is not there, or cannot be read; those of other types are none of ours
         return
     if connection.conn_type == SchemamigHook.conn_type:
         yield _of_connection(connection)

@@ -6,21 +6,20 @@ What was read is kept for all viewers. A look never waits long: it shows what is
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_schemamig.web.messages import ReadAnswer, ReadRequest
 from airflow_provider_schemamig.web.places import Place
+from airflow_provider_schemamig.web.process import ReadingProcess
 
 #: A document that is younger is shown as it is.
 FRESH_SECONDS = 2.0
@@ -28,14 +27,18 @@ FRESH_SECONDS = 2.0
 PATIENCE_SECONDS = 0.12
 #: Older than this, what is shown says that it is stale.
 STALE_SECONDS = 15.0
+#: So long an answer may take before what is older than that says so: the first look after a while finds old documents.
+READING_SECONDS = 3.0
 #: After so long without an answer an environment counts as out of reach.
 DEADLINE_SECONDS = 30.0
 #: So long after the last look the child is ended.
 IDLE_SECONDS = 60.0
-#: Documents that are kept.
-_KEPT = 64
-#: Requests under way for one environment: one that is out of reach does not hold the others up.
-_AT_ONCE = 3
+#: Bytes, and number, of documents that are kept.
+_KEPT_BYTES, _KEPT = 8 * 1024 * 1024, 1000
+#: Requests under way for one environment. One that is out of reach does not hold the others up: of one that does not answer at once no more
+#: is asked meanwhile.
+_AT_ONCE, _SLOW_SECONDS = 3, 2.0
+_PAUSE_SECONDS = 0.05
 
 UNREACHABLE = {
     "code": "unreachable",
@@ -46,15 +49,19 @@ UNREACHABLE = {
 }
 ENDED = {**UNREACHABLE, "code": "reader_ended", "message": "the process that reads environments ended.", "next": "Look again."}
 
+Key = tuple[str, str, str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of a document: ``text`` (JSON), as of when, the error of the last look; ``is_stale``: nobody should rely on it."""
+    """What is known of a document: ``text`` (JSON), as of when, the error of the last look; ``is_stale``: nobody should rely on it;
+    ``is_reading``: it is old, and has just been asked for."""
 
     text: str | None = None
     as_of: str | None = None
     error: Mapping[str, Any] | None = None
     is_stale: bool = False
+    is_reading: bool = False
     made: float = 0.0
 
     @property
@@ -63,51 +70,57 @@ class Look:
 
     @property
     def etag(self) -> str:
-        return f"{self.made:.3f}{'-stale' if self.is_stale else ''}{'-' + self.error['code'] if self.error else ''}"
+        marks = ("stale" if self.is_stale else "", "reading" if self.is_reading else "", self.error["code"] if self.error else "")
+        return "-".join((f"{self.made:.3f}", *filter(None, marks)))
 
 
 @dataclass
 class _Known:
-    """One document of one environment; ``asked``: the request under way, since when."""
+    """One document of one environment, as it was at ``read``. ``asked``: the request under way, since when; ``tries``: how often the
+    process ended over it; ``is_outdated``: something was done to the environment since it was asked for."""
 
-    text: str | None = None
+    text: str | None = field(default=None, repr=False)
     made: float = 0.0
-    looked: float = 0.0
+    read: float = 0.0
+    answered: float = 0.0
     error: Mapping[str, Any] | None = None
-    asked: Future[ReadAnswer] | None = None
+    asked: Future[ReadAnswer | None] | None = None
     since: float = 0.0
+    tries: int = 0
+    is_outdated: bool = False
 
 
 @dataclass
 class PageReader:
     """Asks the child. Made once in an api-server process; nothing is started before the first look."""
 
-    _known: OrderedDict[tuple[str, str, str], _Known] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _child: _Child | None = None
+    _known: OrderedDict[Key, _Known] = field(default_factory=OrderedDict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _child: ReadingProcess | None = None
 
     async def look(self, place: Place, name: str, **arguments: Any) -> Look:
         """Return what is known of a document, and have it read anew if that is older than two seconds."""
-        if place.refused is not None:
-            return Look(error=place.refused.to_json())
-        key = (place.location, name, json.dumps(arguments, sort_keys=True))
-        known = self._refreshed(place, key, name, arguments)
-        if known.asked is not None:
-            await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(asyncio_safe(known.asked)))}, timeout=PATIENCE_SECONDS)
-            self._take(known)
-        return _shown(known)
+        return await self._look(place, name, arguments, PATIENCE_SECONDS)
+
+    async def newest(self, place: Place, name: str, **arguments: Any) -> Look:
+        """Return a document that is no older than two seconds, or the error; waits as long as an environment may take."""
+        return await self._look(place, name, arguments, DEADLINE_SECONDS)
 
     async def act(self, place: Place, verb: str, who: str, **arguments: Any) -> Mapping[str, Any]:
         """Carry a verb out in somebody's name; return its document, or ``{"error": ...}``.
 
         What is known of the environment is read anew after it.
         """
+        if place.refused is not None:
+            return {"error": place.refused.to_json()}
         asked = self._ask(place, verb, arguments, who)
-        try:
-            answer = await asyncio.wait_for(asyncio.wrap_future(asked), DEADLINE_SECONDS)
-        except TimeoutError:
-            return {"error": {**UNREACHABLE, "next": "Look at the history: it may have been done all the same."}}
+        await _wait(asked, DEADLINE_SECONDS)
         self.forget(place)
+        if not asked.done():
+            return {"error": {**UNREACHABLE, "next": "Look at the history: it may have been done all the same."}}
+        answer = asked.result()
+        if answer is None:
+            return {"error": {**ENDED, "next": "Look at the history: it may have been done all the same."}}
         return {"error": answer.error} if answer.error else json.loads(answer.text or "{}")
 
     def forget(self, place: Place) -> None:
@@ -115,7 +128,7 @@ class PageReader:
         with self._lock:
             for key, known in self._known.items():
                 if key[0] == place.location:
-                    known.looked = known.made = 0.0
+                    known.is_outdated, known.answered = known.asked is not None, 0.0
 
     def close(self) -> None:
         with self._lock:
@@ -123,18 +136,37 @@ class PageReader:
         if child is not None:
             child.end()
 
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, while there is one."""
+        return self._child.pid if self._child is not None and self._child.is_alive else None
+
     # --- the documents ---------------------------------------------------------------------------------------------------------------
 
-    def _refreshed(self, place: Place, key: tuple[str, str, str], name: str, arguments: Mapping[str, Any]) -> _Known:
+    async def _look(self, place: Place, name: str, arguments: Mapping[str, Any], patience: float) -> Look:
+        if place.refused is not None:
+            return Look(error=place.refused.to_json())
+        key = (place.location, _digest(place.options), name, json.dumps(arguments, sort_keys=True))
+        began, ends = time.time(), time.monotonic() + patience
+        known = self._refreshed(place, key, name, arguments)
+        while known.answered < began and (known.asked is not None or _is_due(known)) and (left := ends - time.monotonic()) > 0:
+            await (_wait(known.asked, left) if known.asked is not None else asyncio.sleep(min(left, _PAUSE_SECONDS)))
+            known = self._refreshed(place, key, name, arguments)  # asks once more where the process ended, or something was done
+        return _shown(known)
+
+    def _refreshed(self, place: Place, key: Key, name: str, arguments: Mapping[str, Any]) -> _Known:
         with self._lock:
             known = self._known.setdefault(key, _Known())
             self._known.move_to_end(key)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-            busy = sum(1 for other, item in self._known.items() if other[0] == key[0] and item.asked is not None)
+            of_place = [item for other, item in self._known.items() if other[0] == key[0]]
         self._take(known)
-        if known.asked is None and time.time() - known.looked > FRESH_SECONDS and busy < _AT_ONCE:
-            known.asked, known.since = self._ask(place, name, arguments, None, known.made), time.time()
+        now = time.time()
+        busy = [now - item.since for item in of_place if item.asked is not None and not item.asked.done()]
+        if known.asked is None and _is_due(known):
+            if len(busy) < _AT_ONCE and max(busy, default=0.0) < _SLOW_SECONDS:
+                known.asked, known.since = self._ask(place, name, arguments, None, known.made), now
+            elif max(busy) > DEADLINE_SECONDS:
+                known.error = UNREACHABLE
         return known
 
     def _take(self, known: _Known) -> None:
@@ -143,97 +175,62 @@ class PageReader:
         if asked is None:
             return
         if asked.done():
-            answer = asked.result()
-            known.asked, known.looked, known.error = None, time.time(), answer.error
+            answer, known.asked = asked.result(), None
+            if answer is None:  # the process ended: asked once more, then that is said
+                known.tries += 1
+                known.answered, known.error = (0.0, known.error) if known.tries == 1 else (time.time(), ENDED)
+                return
+            known.tries, known.error = 0, answer.error
+            known.answered = 0.0 if known.is_outdated else time.time()
+            known.is_outdated = False
+            if answer.error is None:
+                known.read = answer.read
             if answer.text is not None:
                 known.text, known.made = answer.text, answer.made
+            self._trim()
         elif time.time() - known.since > DEADLINE_SECONDS:
             known.error = UNREACHABLE
 
-    def _ask(self, place: Place, name: str, arguments: Mapping[str, Any], who: str | None, made: float = 0.0) -> Future[ReadAnswer]:
+    def _trim(self) -> None:
+        """Forget what nobody looked at for the longest time, and what is not being asked for."""
+        with self._lock:
+            size = sum(len(item.text or "") for item in self._known.values())
+            for key, item in list(self._known.items())[:-1]:
+                if size <= _KEPT_BYTES and len(self._known) <= _KEPT:
+                    return
+                if item.asked is None:
+                    size -= len(item.text or "")
+                    del self._known[key]
+
+    def _ask(self, place: Place, name: str, arguments: Mapping[str, Any], who: str | None, made: float = 0.0) -> Future[ReadAnswer | None]:
         with self._lock:
             if self._child is None or not self._child.is_alive:
-                self._child = _Child()
+                self._child = ReadingProcess(IDLE_SECONDS)
             return self._child.ask(ReadRequest(0, place.location, dict(place.options), name, arguments, who, made))
 
 
-def asyncio_safe(asked: Future[ReadAnswer]) -> Future[ReadAnswer]:
-    """Return a future of its own for one waiter: who stops waiting does not cancel what others wait for."""
-    mine: Future[ReadAnswer] = Future()
-    asked.add_done_callback(lambda done: None if mine.cancelled() else mine.set_result(done.result()))
-    return mine
+def _is_due(known: _Known) -> bool:
+    return time.time() - known.answered > FRESH_SECONDS
+
+
+async def _wait(asked: Future[Any], seconds: float) -> None:
+    """Wait for a future, and leave it alone: who stops waiting does not cancel what others wait for."""
+    loop = asyncio.get_running_loop()
+    came = asyncio.Event()
+    asked.add_done_callback(lambda _: None if loop.is_closed() else loop.call_soon_threadsafe(came.set))
+    try:
+        await asyncio.wait_for(came.wait(), seconds)
+    except TimeoutError:
+        return
+
+
+def _digest(options: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(dict(options), sort_keys=True).encode()).hexdigest()
 
 
 def _shown(known: _Known) -> Look:
-    as_of = datetime.fromtimestamp(known.looked, UTC).isoformat(timespec="seconds") if known.looked and known.text is not None else None
-    is_stale = known.text is not None and (known.error is not None or time.time() - known.looked > STALE_SECONDS)
-    return Look(known.text, as_of, known.error, is_stale, known.made)
-
-
-class _Child:
-    """The reading process. It ends by itself when its standard input does: with the api-server, or after a while without a look."""
-
-    def __init__(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_CONN_"))}
-        command = [sys.executable, "-m", "airflow_provider_schemamig.web.child"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        self._lock = threading.Lock()
-        self._asked: dict[int, Future[ReadAnswer]] = {}
-        self._count = 0
-        self._last = time.monotonic()
-        threading.Thread(target=self._hear, name="schemamig-reader", daemon=True).start()
-        threading.Thread(target=self._end_when_idle, name="schemamig-reader-idle", daemon=True).start()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None and not (self._process.stdin is None or self._process.stdin.closed)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def ask(self, request: ReadRequest) -> Future[ReadAnswer]:
-        asked: Future[ReadAnswer] = Future()
-        with self._lock:
-            self._count += 1
-            number, self._last = self._count, time.monotonic()
-            self._asked[number] = asked
-            try:
-                assert self._process.stdin is not None
-                self._process.stdin.write(replace(request, number=number).to_line())
-                self._process.stdin.flush()
-            except (OSError, ValueError):  # it has just ended
-                del self._asked[number]
-                asked.set_result(ReadAnswer(number, error=ENDED))
-        return asked
-
-    def end(self) -> None:
-        with self._lock:
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-
-    def _hear(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            answer = ReadAnswer.from_line(line)
-            with self._lock:
-                asked = self._asked.pop(answer.number, None)
-            if asked is not None:
-                asked.set_result(answer)
-        self._process.wait()
-        with self._lock:
-            left, self._asked = list(self._asked.items()), {}
-        for number, asked in left:
-            asked.set_result(ReadAnswer(number, error=ENDED))
-
-    def _end_when_idle(self) -> None:
-        while self.is_alive:
-            time.sleep(IDLE_SECONDS / 6)
-            with self._lock:
-                idle = not self._asked and time.monotonic() - self._last > IDLE_SECONDS
-            if idle:
-                self.end()
+    now, is_there = time.time(), known.text is not None
+    as_of = datetime.fromtimestamp(known.read, UTC).isoformat(timespec="seconds") if is_there else None
+    is_old = is_there and now - max(known.read, known.answered) > STALE_SECONDS
+    is_reading = is_old and known.error is None and known.asked is not None and now - known.since < READING_SECONDS
+    return Look(known.text, as_of, known.error, is_there and (known.error is not None or is_old) and not is_reading, is_reading, known.made)

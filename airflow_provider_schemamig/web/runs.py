@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow.api.common.trigger_dag import trigger_dag
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
 from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
 from airflow.models.dag import DagModel, DagTag
@@ -23,6 +25,7 @@ from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import select
 
 from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.web.places import TAG
 
 _CLAIM = "airflow:"
 _WAITING = frozenset({"awaiting_input", "deferred", "running"})
@@ -40,12 +43,13 @@ class RunNotStarted(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class WaitingApproval:
-    """An approval of Airflow's that waits for an answer."""
+    """An approval of Airflow's that waits for an answer. ``assigned``: the ids of those who may give it; none: whoever may trigger."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
+    assigned: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,18 @@ class NextRelease:
     version: str
 
 
-def start(dag_id: str, user: BaseUser, conf: Mapping[str, Any]) -> str:
-    """Start a run in the user's name and return its id. Raises RunNotStarted."""
+def check_startable(dag_id: str) -> None:
+    """Raise RunNotStarted where a run of the DAG would not begin."""
     with create_session() as session:
         paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id, ~DagModel.is_stale))
     if paused is None:
         raise RunNotStarted(dag_id=dag_id, reason="there is no such DAG")
     if paused:
         raise RunNotStarted(dag_id=dag_id, reason="it is paused in Airflow")
+
+
+def start(dag_id: str, user: BaseUser, conf: Mapping[str, Any]) -> str:
+    """Start a run in the user's name and return its id. Raises RunNotStarted."""
     try:
         run = trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user.get_name(), conf=dict(conf))
     except (AirflowException, ValueError) as error:
@@ -95,8 +103,17 @@ def waiting_approval(claimed_by: str) -> WaitingApproval | None:
     with create_session() as session:
         for task in session.scalars(query):
             if task.operator == "PlanApprovalOperator" and str(task.state) in _WAITING:
-                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index)
+                assigned = frozenset(str(user["id"]) for user in task.hitl_detail.assigned_users or ())
+                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index, assigned)
     return None
+
+
+def may_answer(approval: WaitingApproval, user: BaseUser) -> bool:
+    """Return whether the user may answer an approval: before anything is written."""
+    manager, details = get_auth_manager(), DagDetails(id=approval.dag_id, team_name=DagModel.get_team_name(approval.dag_id))
+    if not manager.is_authorized_dag(method="PUT", access_entity=DagAccessEntity.HITL_DETAIL, details=details, user=user):
+        return False
+    return not approval.assigned or bool(manager.is_authorized_hitl_task(assigned_users=set(approval.assigned), user=user))
 
 
 def answer(approval: WaitingApproval, user: BaseUser, *, approve: bool) -> None:
@@ -121,7 +138,7 @@ def _next_releases(_: int) -> tuple[tuple[str, NextRelease], ...]:
 
 def _found() -> Iterator[tuple[str, NextRelease]]:
     with create_session() as session:
-        tagged = session.scalars(select(DagTag.dag_id).where(DagTag.name == "schemamig")).all()
+        tagged = session.scalars(select(DagTag.dag_id).where(DagTag.name == TAG)).all()
         for dag_id in tagged:
             dag = SerializedDagModel.get_dag(dag_id, session=session)
             file = session.scalar(select(DagModel.fileloc).where(DagModel.dag_id == dag_id))

@@ -37,6 +37,7 @@ def static(name: str) -> bytes:
 STATIC = {
     "schemamig.css": "text/css",
     "schemamig.js": "text/javascript",
+    "theme.js": "text/javascript",
     "htmx.min.js": "text/javascript",
 }
 
@@ -45,10 +46,22 @@ STATIC = {
 def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
     found.filters |= {"at": at, "seconds": seconds, "size": size, "count": count, "ago": ago, "plain": plain, "moments": moments}
     found.filters |= {"once": once, "outcome": outcome}
     return found
+
+
+def _shown(value: object) -> object:
+    """Return what a template puts in: text without what is invisible or turns its direction. What is marked up was here before."""
+    return visible(value, lines=True) if type(value) is str else value
 
 
 # --- filters -------------------------------------------------------------------------------------------------------------------------

@@ -1,20 +1,23 @@
 // The page's own script: it looks again while somebody looks, counts down, asks before it does, and tells what came of it.
 "use strict";
 
-const FIRST_MS = 800, REFRESH_MS = 3000;
+const FIRST_MS = 900, REFRESH_MS = 3000;
 const root = document.body.dataset.root;
-const place = document.body.dataset.place;
+const place = document.body.dataset.place, placeName = document.body.dataset.name;
 const dialog = document.getElementById("ask");
 const byId = (id) => document.getElementById(id);
 
-// --- look again: never while the page is hidden, a dialog is open or somebody types; one request every 3 s at most ------------------
+// --- look again: never while the page is hidden, a dialog is open, somebody types or has marked text; one request every 3 s ----------
 
 function lookAgain() {
   const live = byId("live");
   const typing = document.activeElement && document.activeElement.matches("#live input, #live select");
-  if (!document.hidden && !dialog.open && !typing && !live.classList.contains("htmx-request")) htmx.trigger(live, "refresh");
+  const marked = getSelection();
+  const marking = marked && !marked.isCollapsed && live.contains(marked.anchorNode);
+  if (!document.hidden && !dialog.open && !typing && !marking && !live.classList.contains("htmx-request")) htmx.trigger(live, "refresh");
 }
-setTimeout(lookAgain, FIRST_MS); // what is known was shown at once, and is being read anew
+const tellsNothing = document.querySelector(".look:not(:has(time)), .look .busy, td.dim[colspan]");
+if (tellsNothing) setTimeout(lookAgain, FIRST_MS); // what is known was shown at once, and is being read
 setInterval(lookAgain, REFRESH_MS);
 
 document.addEventListener("htmx:configRequest", (event) => {
@@ -32,22 +35,49 @@ document.addEventListener("htmx:afterRequest", (event) => {
     shown.textContent = `${asOf.slice(0, 19).replace("T", " ")} UTC`;
   }
 });
-let opened = [];
+// What is drawn anew looks as it was left: what is unfolded, how far it is scrolled, where the keyboard is, what is filtered.
+const all = (selector) => [...document.querySelectorAll(`#live ${selector}`)];
+const nameOf = (item) => [item.tagName, item.dataset.verb, item.dataset.about, item.getAttribute("href"), item.name, item.textContent].join("|");
+const REACHED = "button, a, summary, input, select";
+let left = null;
 document.addEventListener("htmx:beforeSwap", () => {
-  opened = [...document.querySelectorAll("#live details")].map((item) => item.open);
+  const focused = document.activeElement;
+  left = {
+    opened: all("details").map((item) => item.open),
+    scrolled: all(".scroll").map((item) => item.scrollLeft),
+    filters: all("input[data-filter]").map((item) => item.value),
+    focused: focused && focused.matches(`#live :is(${REACHED})`) ? nameOf(focused) : null,
+  };
 });
 document.addEventListener("htmx:afterSettle", () => {
-  const found = [...document.querySelectorAll("#live details")];
-  if (found.length === opened.length) found.forEach((item, number) => { item.open = opened[number]; });
+  if (left) {
+    const found = all("details"), scrolls = all(".scroll"), filters = all("input[data-filter]");
+    if (found.length === left.opened.length) found.forEach((item, number) => { item.open = left.opened[number]; });
+    if (scrolls.length === left.scrolled.length) scrolls.forEach((item, number) => { item.scrollLeft = left.scrolled[number]; });
+    if (filters.length === left.filters.length) filters.forEach((item, number) => { item.value = left.filters[number]; });
+    const again = left.focused && all(REACHED).find((item) => nameOf(item) === left.focused);
+    if (again && document.activeElement !== again) again.focus({ preventScroll: true });
+  }
   filterRows();
   countDown();
+  say();
 });
+
+function say() { // what is wrong, once, to who cannot see it; not the time of each look
+  const look = document.querySelector("#live .look"), tags = look ? [...look.querySelectorAll(".tag.bad, .tag.warn")] : [];
+  const text = tags.map((tag) => tag.textContent).join(", ");
+  if (byId("said").textContent !== text) byId("said").textContent = text;
+}
 for (const lost of ["htmx:sendError", "htmx:responseError"]) {
   document.addEventListener(lost, () => {
     const look = document.querySelector("#live .look");
     if (look && !look.classList.contains("stale")) {
       look.classList.add("stale");
-      look.append(" · Airflow does not answer: what is shown is stale");
+      const tag = document.createElement("span");
+      tag.className = "tag warn";
+      tag.textContent = "Airflow does not answer: what is shown is stale";
+      look.append(" ", tag);
+      say();
     }
   });
 }
@@ -63,6 +93,7 @@ function countDown() {
     if (!shown || !shown.matches(".left")) {
       shown = document.createElement("span");
       shown.className = "left tag";
+      shown.setAttribute("role", "timer"); // read when asked for, not each second
       item.after(" ", shown);
     }
     shown.textContent = text;
@@ -70,6 +101,7 @@ function countDown() {
 }
 setInterval(countDown, 1000);
 countDown();
+say();
 
 function filterRows() {
   for (const input of document.querySelectorAll("input[data-filter]")) {
@@ -139,7 +171,7 @@ function ask(verb, about) {
   const inputs = fields.map((item) => field(item, about[item.name] || ""));
   if (about.lossy) inputs.push(field({ name: "allow_lossy", label: "Even if values are lost", type: "checkbox", optional: true }));
   inputs.push(field({ name: "reason", label: "Reason (it is written into the history)" }));
-  if (typed) inputs.push(field({ name: "typed", label: `Type the environment's name to confirm: ${place}` }));
+  if (typed) inputs.push(field({ name: "typed", label: `Type the environment's name to confirm: ${placeName}` }));
   byId("ask-fields").replaceChildren(...inputs);
   byId("ask-yes").disabled = false;
   if (preview) showPreview(about);
@@ -148,7 +180,8 @@ function ask(verb, about) {
 
 async function showPreview(about) {
   const answer = await fetch(`${root}env/${encodeURIComponent(place)}/rollback_preview`, { headers: { Accept: "application/json" } });
-  const lines = answer.ok ? (await answer.json()).lines : ["What it does could not be read."];
+  const found = await answer.json();
+  const lines = answer.ok ? found.lines : [found.detail && found.detail.message ? `${found.detail.message} ${found.detail.next}` : "What it does could not be read."];
   const list = document.createElement("ul");
   list.append(...lines.map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
   byId("ask-text").replaceChildren(list);
@@ -159,7 +192,7 @@ dialog.querySelector("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const values = { ...asked.about };
   for (const input of byId("ask-fields").querySelectorAll("input")) values[input.name] = input.type === "checkbox" ? input.checked : input.value;
-  if (asked.typed && values.typed !== place) return failed(`This is not the environment's name: ${place}`);
+  if (asked.typed && values.typed !== placeName) return failed(`This is not the environment's name: ${placeName}`);
   byId("ask-yes").disabled = true;
   try {
     const answer = await fetch(`${root}env/${encodeURIComponent(place)}/${asked.verb}`, {
@@ -184,6 +217,5 @@ function failed(text) {
 
 function tell(text) {
   byId("told").textContent = text;
-  byId("told").hidden = false;
-  setTimeout(() => { byId("told").hidden = true; }, 8000);
+  setTimeout(() => { byId("told").textContent = ""; }, 8000);
 }

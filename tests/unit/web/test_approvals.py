@@ -1,0 +1,111 @@
+"""An approval on the page: the ledger and Airflow's own waiting approval say the same, or neither is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.lake import Lake, make_lake
+from tests.support.page import Page
+from tests.support.upgrades import claimed
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def lake(page: Page, tmp_path: Path) -> Lake:
+    found = make_lake(tmp_path)
+    found.upgrade(found.first)
+    claimed(found, found.second)
+    page.connect("lake", found.env.location.uri)
+    return found
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An approval of Airflow's that waits, and what it was answered; its database knows no run here."""
+    from airflow_provider_schemamig.web import runs
+
+    class Waiting:
+        assigned: frozenset[str] = frozenset()
+        answers: list[tuple[str, bool]] = []  # noqa: RUF012
+        waits = True
+
+        def found(self, claimed_by: str) -> runs.WaitingApproval | None:
+            return runs.WaitingApproval("schemamig_upgrade", "run", "upgrade.approval", -1, self.assigned) if self.waits else None
+
+    waiting = Waiting()
+    waiting.answers = []
+    monkeypatch.setattr(runs, "waiting_approval", waiting.found)
+    monkeypatch.setattr(runs, "answer", lambda found, user, *, approve: waiting.answers.append((user.get_name(), approve)))
+    return waiting
+
+
+def plan(page: Page) -> dict[str, Any]:
+    deployment = page.document("lake", "deployment")["deployment"]
+    return {"reason": "looked at it", "generation": deployment["generation"], "plan": deployment["plan_digest"]}
+
+
+def test_an_approval_is_written_and_airflows_is_answered(page: Page, lake: Lake, airflow: Any) -> None:
+    answer = page.post("/env/lake/approve", plan(page), who="op")
+    assert answer.status_code == 200 and "Airflow's approval is answered" in answer.json()["text"]
+    assert airflow.answers == [("op", True)]
+    assert page.document("lake", "deployment")["deployment"]["approved_by"] == "op"
+    assert "looked at it" in page.get("/env/lake/history.csv").text
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_who_may_not_answer_airflows_approval_leaves_the_ledger_as_it_was(page: Page, lake: Lake, airflow: Any, verb: str) -> None:
+    airflow.assigned = frozenset(("ann",))
+    asked, before = plan(page), lake.state.version
+    answer = page.post(f"/env/lake/{verb}", asked, who="admin")
+    assert answer.status_code == 403 and "assigned to others" in answer.json()["detail"]
+    assert lake.state.version == before and airflow.answers == []
+    assert page.document("lake", "history")["entries"][0]["what"] not in ("approve", "reject asked")
+
+
+def test_who_it_is_assigned_to_may(page: Page, lake: Lake, airflow: Any) -> None:
+    airflow.assigned = frozenset(("op",))
+    assert page.post("/env/lake/approve", plan(page), who="op").status_code == 200
+    assert airflow.answers == [("op", True)]
+
+
+def test_a_plan_that_is_another_by_now_is_not_approved(page: Page, lake: Lake, airflow: Any) -> None:
+    answer = page.post("/env/lake/approve", {**plan(page), "plan": "0" * 64})
+    assert answer.status_code == 409 and answer.json()["error"]["code"] == "plan_changed"
+    assert airflow.answers == []
+
+
+def test_a_rejection_answers_no_and_is_remembered(page: Page, lake: Lake, airflow: Any) -> None:
+    assert page.post("/env/lake/reject", plan(page)).status_code == 200
+    assert airflow.answers == [("admin", False)]
+    entry = page.document("lake", "history")["entries"][0]
+    assert (entry["what"], entry["who"], entry["detail"]) == ("reject asked", "admin", "because: looked at it")
+
+
+def test_a_rejection_gives_the_generation_up_where_the_ledger_is_the_gate(
+    page: Page, lake: Lake, airflow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_provider_schemamig.web import runs
+
+    airflow.waits = False
+    sent: list[Any] = []
+    monkeypatch.setattr(runs, "check_startable", lambda dag_id: None)
+
+    def start(dag_id: str, user: Any, conf: Any) -> str:
+        sent.append((dag_id, conf))
+        return "run 1"
+
+    monkeypatch.setattr(runs, "start", start)
+    assert page.post("/env/lake/reject", plan(page)).status_code == 200
+    assert sent == [("schemamig_control", {"environment": "lake", "action": "cancel", "generation": 2})]
+    view = page.view("/env/lake/deployments/newest")
+    assert 'data-verb="reject"' in view and 'data-verb="approve"' in view and "Airflow's approval waits" not in view
+
+
+def test_a_run_that_would_not_begin_is_not_written_down(page: Page, lake: Lake) -> None:
+    answer = page.post("/env/lake/rollback")
+    assert answer.status_code == 409 and answer.json()["error"]["code"] == "run_not_started"
+    assert "rollback asked" not in page.get("/env/lake/history.csv").text

@@ -1,0 +1,193 @@
+"""What the page shows of a lake in each of its states: the documents, and the views that are made of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.html.render import render, report_html
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.web.documents import DOCUMENTS
+from airflow_provider_schemamig.web.places import Place
+from airflow_provider_schemamig.web.reading import Look
+from tests.support.lake import Lake, append, make_lake
+from tests.support.upgrades import claimed, expanded, heartbeat, promoted
+
+PLACE = Place("lake", "lake", "file:///lake", "lake", "file:///lake")
+IN_WORK = ["pause", "resume", "throttle", "postpone", "force", "cancel"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = make_lake(tmp_path)
+    found.upgrade(found.first)
+    return found
+
+
+def read(lake: Lake, name: str, **arguments: Any) -> Any:
+    """A document as it arrives: through JSON."""
+    return json.loads(json.dumps(DOCUMENTS[name].make(lake.env, **arguments)))
+
+
+def drawn(template: str, document: Any, **more: Any) -> str:
+    look = Look(json.dumps(document), "2026-11-25T03:00:00+00:00")
+    return render(template, root="./", title="t", view="v", etag="e", place=PLACE, look=look, document=document, **more)
+
+
+def deployment_view(document: Any) -> str:
+    return drawn("deployment.html", document, waiting=None, runs=[])
+
+
+def test_a_fresh_lake(lake: Lake) -> None:
+    overview = read(lake, "overview")
+    assert (overview["version"], overview["collections"], overview["drifted"], overview["open"]) == ("1.0.0", 5, 0, None)
+    document = read(lake, "deployment")
+    assert (document["deployment"]["state"], document["can"], document["hold"]) == ("committed", [], None)
+    assert {table["kind"] for table in document["tables"]} == {"create"} and document["deployment"]["from"] is None
+    assert "nothing → 1.0.0" in deployment_view(document)
+
+
+def test_an_upgrade_that_waits_for_its_gate(lake: Lake) -> None:
+    claimed(lake, lake.second)
+    document = read(lake, "deployment")
+    assert document["deployment"]["state"] == "claimed" and document["can"] == ["approve", *IN_WORK]
+    assert read(lake, "overview")["open"]["to"] == "1.1.0"
+    by_name = {table["collection"]: table for table in document["tables"]}
+    renamed = next(line for line in by_name["flights"]["columns"] if (line["before"] or {}).get("name") == "dep_delay")
+    assert (renamed["after"]["name"], renamed["after"]["sql"], renamed["change"]) == ("departure_delay", "BIGINT", "changed")
+    assert {line["change"] for line in by_name["legacy"]["columns"]} == {"dropped"}
+    view = deployment_view(document)
+    for text in ("Approve", "Before promotion", "Expand", "For good", "departure_delay", "dep_delay", "Way back"):
+        assert text in view
+
+
+def test_a_promoted_upgrade_may_be_rolled_back_and_no_more_approved(lake: Lake) -> None:
+    promoted(lake, lake.second)
+    assert read(lake, "deployment")["can"] == [*IN_WORK, "rollback"]
+    preview = read(lake, "rollback_preview")
+    assert (preview["from"], preview["to"]) == ("1.1.0", "1.0.0") and any("stats" in line for line in preview["lines"])
+
+
+def test_a_sealed_table_is_told_until_it_is_opened(lake: Lake) -> None:
+    expanded(lake, lake.second)
+    commands.cutover(lake.env, read_generation(lake))
+    assert read(lake, "overview")["sealed"] >= 0
+    document = read(lake, "deployment")
+    assert document["deployment"]["state"] == "committed" and document["hold"]["state"] == "open"
+
+
+def read_generation(lake: Lake) -> Any:
+    return max(lake.state.deployments)
+
+
+def test_a_hold_has_a_way_back_and_its_preview(lake: Lake) -> None:
+    lake.upgrade(lake.second)
+    document = read(lake, "deployment")
+    assert document["can"] == ["rollback", "end_hold"] and document["hold"]["until"]
+    assert [hold["from"] for hold in read(lake, "overview")["holds"]] == ["1.0.0"]
+    view = deployment_view(document)
+    assert 'data-until="' in view and "Roll back" in view and "End hold" in view
+    preview = read(lake, "rollback_preview")
+    assert preview["refusals"] == [] and preview["lines"][0].startswith("1.1.0 goes back to 1.0.0")
+    append(lake.path("stats"), [{"origin": "JFK", "dest": "LAX", "flights": "1"}])
+    lossy = read(lake, "rollback_preview")
+    assert len(lossy["lines"]) >= len(preview["lines"])
+    commands.rollback(lake.env, allow_lossy=True)
+    after = read(lake, "deployment")
+    assert (after["deployment"]["state"], after["can"]) == ("rolled_back", [])
+
+
+def test_an_older_deployment_can_be_read_and_does_nothing(lake: Lake) -> None:
+    lake.upgrade(lake.second)
+    document = read(lake, "deployment", generation=1)
+    assert (document["deployment"]["to"], document["can"], document["generations"]) == ("1.0.0", [], [2, 1])
+
+
+def test_a_pause_says_who_and_why_everywhere(lake: Lake) -> None:
+    claimed(lake, lake.second)
+    commands.pause(lake.env, "flights", by="ann", reason="month end")
+    for view in (deployment_view(read(lake, "deployment")), drawn("environments.html", None, rows=[row(lake)], counts=[])):
+        assert "ann" in view and "month end" in view and "paused" in view
+
+
+def row(lake: Lake) -> Any:
+    return PLACE, Look(json.dumps(read(lake, "overview")), "2026-11-25T03:00:00+00:00"), None
+
+
+def test_drift_has_its_commit_its_author_and_the_ways_on(lake: Lake) -> None:
+    from deltalake import DeltaTable
+    from deltalake.schema import Field, PrimitiveType
+
+    table = DeltaTable(str(lake.path("planes")))
+    table.alter.add_columns([Field("extra", PrimitiveType("string"))])
+    assert read(lake, "overview")["drifted"] == 1
+    (found,) = read(lake, "drift")["tables"]
+    assert found["collection"] == "planes" and found["since"]["table_version"] == table.version() and found["since"]["by"]
+    assert {way["way"] for way in found["ways_on"]} == {"accept", "revert", "unmanage"}
+    view = drawn("drift.html", read(lake, "drift"))
+    assert 'data-verb="revert"' in view and 'data-verb="unmanage"' in view and "extra" in view
+    assert ["drift", "bad"] in next(item for item in read(lake, "tables")["tables"] if item["collection"] == "planes")["remarks"]
+
+
+def test_a_lost_table_is_drift_with_no_way_on(lake: Lake) -> None:
+    import shutil
+
+    shutil.rmtree(lake.path("planes"))
+    (found,) = read(lake, "drift")["tables"]
+    assert found["differences"] == ["no Delta table is there"] and found["since"] is None and found["ways_on"] == []
+    assert "Which commit made it cannot be told" in drawn("drift.html", read(lake, "drift"))
+
+
+def test_a_table_through_its_releases(lake: Lake) -> None:
+    lake.upgrade(lake.second)
+    heartbeat(lake.env, "1.0.0", name="dash")
+    document = read(lake, "table", collection="flights")
+    assert [release["release"] for release in document["releases"]] == ["1.0.0", "1.1.0"]
+    line = next(line for line in document["columns"] if line["name"] == "departure_delay")
+    assert [cell["name"] for cell in line["cells"]] == ["dep_delay", "departure_delay"]
+    assert [cell and cell["sql"] for cell in line["cells"]] == ["INT", "BIGINT"]
+    view = drawn("table.html", document)
+    assert "dash" in view and "hour" in view
+    commands.rollback(lake.env)
+    assert [release["rolled_back_by"] is not None for release in read(lake, "table", collection="flights")["releases"]] == [
+        *(False, True, False)
+    ]
+
+
+def test_history_is_the_newest_first_and_each_thing_once(lake: Lake) -> None:
+    lake.upgrade(lake.second)
+    entries = read(lake, "history")["entries"]
+    assert [entry["started_at"] for entry in entries] == sorted((entry["started_at"] for entry in entries), reverse=True)
+    assert "begun" not in {entry["outcome"] for entry in entries}
+
+
+def test_documents_are_the_same_while_nothing_happens(lake: Lake) -> None:
+    """The page draws nothing anew then, and asks for 204."""
+    claimed(lake, lake.second)
+    for name, document in DOCUMENTS.items():
+        arguments = {"collection": "flights"} if name == "table" else {}
+        if name != "rollback_preview":
+            assert document.make(lake.env, **arguments) == document.make(lake.env, **arguments), name
+
+
+def test_the_report_needs_nothing_else(lake: Lake) -> None:
+    lake.upgrade(lake.second)
+    html = report_html(commands.deployment_document(lake.env))
+    for text in ("<script", "<link", "src=", "http://", "https://", "@import", "url("):
+        assert text not in html, text
+    assert "departure_delay" in html and "1.0.0 → 1.1.0" in html
+
+
+def test_a_hidden_environment_that_went_ahead_of_us_is_refused(tmp_path: Path) -> None:
+    from airflow_provider_schemamig.exceptions import SchemamigError
+
+    found = make_lake(tmp_path)
+    for name in DOCUMENTS:
+        arguments = {"collection": CollectionName("flights")} if name == "table" else {}
+        with pytest.raises(SchemamigError):
+            DOCUMENTS[name].make(replace(found.env), **arguments)
