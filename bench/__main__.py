@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import ledger, object_store, online, peers, release, release_test, replicas, rewrite, scale, schema_only, streams
+from bench import ledger, object_store, online, page, peers, release, release_test, replicas, rewrite, scale, schema_only, streams
 from bench.table import texts
 
 #: Name on the command line -> the benchmark, an iterator of rows.
@@ -38,6 +38,7 @@ BENCHMARKS = {
     "idle": streams.idle,
     "online_check": online.check,
     "backfill": online.backfill,
+    "page": page.page,
 }
 
 

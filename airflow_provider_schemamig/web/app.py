@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,6 +15,8 @@ from airflow_provider_schemamig.web.actions import actions
 from airflow_provider_schemamig.web.pages import HEADERS, files, pages, reader
 
 TITLE = "schemamig"
+
+log = logging.getLogger(__name__)
 
 
 def make_app() -> FastAPI:
@@ -40,7 +43,11 @@ class Guarded:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        try:
+            await self._app(scope, receive, guarded)
+        except Exception:
+            log.exception("the page failed at %s", scope.get("path"))  # Airflow says 500 and nothing else
+            raise
 
 
 @asynccontextmanager

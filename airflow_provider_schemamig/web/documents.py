@@ -11,8 +11,11 @@ import pendulum
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.replication.errors import GapError
 
 _OPEN = ("claimed", "promoted")
+#: What ends a stream so that its rows have to be restored.
+_GAPS = {GapError.code} | {kind.code for kind in GapError.__subclasses__()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def _group(group: Mapping[str, Any]) -> dict[str, Any]:
 
 def stream_line(stream: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stream in one line: its state in a word, its lag, why it waits and what is next."""
-    pause, gap = stream["pause"], stream["error"] == "gap"
+    pause, gap = stream["pause"], stream["error"] in _GAPS
     why = stream["detail"] or stream["error"] or stream["warning"]
     if pause is not None:
         why = ": ".join(part for part in (pause["reason"], pause["detail"]) if part)

@@ -96,14 +96,14 @@ def waiting_approval(claimed_by: str) -> WaitingApproval | None:
     if run is None:
         return None
     query = (
-        select(TaskInstance)
+        select(TaskInstance, HITLDetail)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
         .where(TaskInstance.dag_id == run[0], TaskInstance.run_id == run[1], HITLDetail.responded_at.is_(None))
     )
     with create_session() as session:
-        for task in session.scalars(query):
+        for task, detail in session.execute(query):
             if task.operator == "PlanApprovalOperator" and str(task.state) in _WAITING:
-                assigned = frozenset(str(user["id"]) for user in task.hitl_detail.assigned_users or ())
+                assigned = frozenset(str(user["id"]) for user in detail.assigned_users or ())
                 return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index, assigned)
     return None
 

@@ -46,6 +46,21 @@ class LiveAirflow:
                 command, env=self.environment, stdout=log, stderr=log, cwd=self.home, start_new_session=True
             )
 
+    @contextmanager
+    def second_server(self, port: int, more: Mapping[str, str]) -> Iterator[None]:
+        """Another api-server on the same database, with these settings of its own."""
+        with self.log("api-server-2").open("ab") as log:
+            command = [str(_AIRFLOW), "api-server"]
+            server = subprocess.Popen(
+                command, env={**self.environment, **more}, stdout=log, stderr=log, cwd=self.home, start_new_session=True
+            )
+            try:
+                wait_until(lambda: _listens(port), 120)
+                yield
+            finally:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
+
     def kill(self, part: str) -> None:
         """``kill -9``, with all that it started."""
         process = self._running.pop(part)
@@ -144,6 +159,11 @@ def live_airflow(home: Path, *dags: str, **more: str) -> Iterator[LiveAirflow]:
         yield found
     finally:
         found.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.web.documents import DOCUMENTS
 from airflow_provider_schemamig.web.places import Place
 from airflow_provider_schemamig.web.reading import Look
 from tests.support.lake import Lake, append, make_lake
+from tests.support.page_lakes import gap
 from tests.support.upgrades import claimed, expanded, heartbeat, promoted
 
 PLACE = Place("lake", "lake", "file:///lake", "lake", "file:///lake")
@@ -191,3 +192,10 @@ def test_a_hidden_environment_that_went_ahead_of_us_is_refused(tmp_path: Path) -
         arguments = {"collection": CollectionName("flights")} if name == "table" else {}
         with pytest.raises(SchemamigError):
             DOCUMENTS[name].make(replace(found.env), **arguments)
+
+
+def test_a_stream_that_missed_commits_offers_to_restore_its_rows(tmp_path: Path) -> None:
+    """Whatever ended it: each kind of gap has a code of its own."""
+    (stream,) = read(gap(tmp_path), "streams")["streams"]
+    assert (stream["state"], stream["kind"], stream["restore"]) == ("stopped", "bad", True)
+    assert stream["next"] == "restore its rows: commits are gone that it never saw"

@@ -116,8 +116,9 @@ def test_a_killed_process_is_not_noticed_by_who_looks(reader: PageReader, lake: 
     assert first is not None
 
     async def killed_in_the_middle() -> Any:
+        os.kill(first, signal.SIGSTOP)  # it has the request, and no answer comes
         looking = asyncio.create_task(reader.newest(place(lake), "drift"))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
         os.kill(first, signal.SIGKILL)
         return await looking
 
