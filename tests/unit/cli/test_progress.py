@@ -147,7 +147,7 @@ def clocks(bars: Bars) -> dict[str, float]:
     """Return what each bar's clock reads, as Rich's own column draws it: in whole seconds."""
     progress = bars._progress
     assert progress is not None
-    read = {}
+    read: dict[str, float] = {}
     for task in progress.tasks:
         hours, minutes, seconds = str(TimeElapsedColumn().render(task)).split(":")
         read[task.description] = 3600 * int(hours) + 60 * int(minutes) + int(seconds)
