@@ -155,6 +155,7 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "unmanage": lambda *_: ["--collection", "flights"],
     "status": lambda *_: [],
     "history": lambda *_: [],
+    "report": lambda *_: [],
     "schema status": lambda *_: [],
     "schema refresh": lambda *_: [],
     "ledger dump": lambda *_: [],
