@@ -126,7 +126,7 @@ class LedgerDamaged(Refusal):
     message = "{where} is damaged: {reason}."
     next_action = (
         "`schemamig ledger verify` lists all damage. Where files are lost or damaged, move `_schemamig/ledger` away first; then "
-        "`schemamig ledger restore` brings a backup back, or `schemamig ledger rebuild` makes it anew from the tables."
+        "`schemamig ledger restore` brings a backup back, or `schemamig ledger rebuild` makes a new one from the tables."
     )
     where: str
     reason: str
