@@ -25,7 +25,7 @@ from tests.unit.runbook.book import follow
 from tests.unit.runbook.scenes import Releases, Scene
 from tests.unit.upgrade.online.test_force import WIDE, Restless
 
-FAST, ROWS, ANEW = "Writers are too fast", "Rows do not fit", "A copy has to begin anew"
+FAST, ROWS, ANEW = "Writers are too fast", "Rows do not fit", "A copy has to start again"
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_rows_that_break_a_rule_are_mended(tmp_path: Path, run: Run, monkeypatch
     use(monkeypatch, OnlineJobs())
     scene.refused("data_violation", ROWS, "upgrade", "--env", scene.env, "--release", second)
     tables.change(scene.lake.path("a"), lambda row: {**row, "v": 1})
-    follow(run, "Rows do not fit", "the rows were mended", ENV=scene.env, RELEASE=second)
+    follow(run, "Rows do not fit", "the rows were repaired", ENV=scene.env, RELEASE=second)
     scene.is_right("1.1.0")
 
 
@@ -161,7 +161,7 @@ def test_a_copy_whose_source_was_vacuumed(found: Rewritten, scene: Scene) -> Non
     tables.vacuum(found.path("plain"))
     tables.vacuum(found.path("keyed"))
     words = {"ENV": scene.env, "RELEASE": scene.releases.two, "COLLECTION": "keyed"}
-    follow(scene.run, "A copy has to begin anew", "keep the history", **words)
+    follow(scene.run, "A copy has to start again", "keep the history", **words)
     found.check("1.1.0")
     assert commands.status(Environment.open(scene.env)).document["pins"] == []
 
@@ -172,5 +172,5 @@ def test_a_copy_that_somebody_wrote_into(found: Rewritten, scene: Scene) -> None
     cutover = ("cutover", "--env", scene.env, "--generation", generation)
     scene.refused("rewrite_differs", ANEW, *cutover, exit_code=75)
     found.check_seals()
-    follow(scene.run, "A copy has to begin anew", "keep the history", ENV=scene.env, RELEASE=scene.releases.two, COLLECTION="keyed")
+    follow(scene.run, "A copy has to start again", "keep the history", ENV=scene.env, RELEASE=scene.releases.two, COLLECTION="keyed")
     found.check("1.1.0")

@@ -62,7 +62,7 @@ def test_a_stream_in_a_gap_is_restored(run: Run, two: Replicas) -> None:
     sees("log_cleaned", GAP)
     assert two.checkpoint("a", "b") == first
     words = {"ENV": uri(two, "b"), "ORIGIN": uri(two, "a"), "COLLECTION": "trips"}
-    follow(run, "A stream has a gap", "copy the collection anew", **words)
+    follow(run, "A stream has a gap", "copy the collection again", **words)
     assert two.rows("b") == two.rows("a")
     two.insert("a", {"id": 9, "v": "z"})
     replicate(run, two)

@@ -112,7 +112,7 @@ def test_a_hold_that_a_node_keeps_open(second: Scene) -> None:
     heartbeat(second.lake.env, "1.0.0", name="old-dashboard")
     make_holds_due(second.lake)
     contract = ("contract", "--env", second.env)
-    second.refused("hold_in_use", "An older way back stands in the way", *contract)
+    second.refused("hold_in_use", "An older hold is in the way", *contract)
     heartbeat(second.lake.env, "1.0.0", name="old-dashboard", seconds=-1)
     follow(second.run, "A hold does not end", "see until when", ENV=second.env)
     second.is_right("1.1.0")

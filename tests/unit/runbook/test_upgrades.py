@@ -93,7 +93,7 @@ def test_the_plan_is_another_one(first: Scene) -> None:
         assert first.run(task, "--env", first.env, "--generation", slow).exit_code == 0
     title = "The plan is another one"
     first.refused("plan_changed", title, "promote", "--env", first.env, "--generation", late)
-    follow(first.run, "The plan is another one", "make the plan anew", ENV=first.env, RELEASE=first.releases.wider)
+    follow(first.run, "The plan is another one", "make a new plan", ENV=first.env, RELEASE=first.releases.wider)
     first.is_right("1.2.0")
 
 
@@ -116,28 +116,28 @@ def test_another_one_led_to_where_nobody_wanted(first: Scene) -> None:
 
 def held(scene: Scene) -> None:
     upgrade = ("upgrade", "--env", scene.env, "--release", scene.releases.three)
-    scene.refused("hold_open", "An older way back stands in the way", *upgrade)
+    scene.refused("hold_open", "An older hold is in the way", *upgrade)
 
 
 def test_a_way_back_whose_time_is_over(second: Scene) -> None:
     held(second)
     make_holds_due(second.lake)
-    follow(second.run, "An older way back stands in the way", "its time is over", ENV=second.env, RELEASE=second.releases.three)
+    follow(second.run, "An older hold is in the way", "its time is over", ENV=second.env, RELEASE=second.releases.three)
     second.is_right("1.2.0")
 
 
 def test_a_way_back_that_is_given_up(second: Scene) -> None:
     held(second)
-    follow(second.run, "An older way back stands in the way", "its owner gives", ENV=second.env, RELEASE=second.releases.three)
+    follow(second.run, "An older hold is in the way", "its owner does without", ENV=second.env, RELEASE=second.releases.three)
     second.is_right("1.2.0")
 
 
 def test_a_way_back_that_live_nodes_need(second: Scene) -> None:
     heartbeat(second.lake.env, "1.0.0", name="old-dashboard")
     upgrade = ("upgrade", "--env", second.env, "--release", second.releases.three, "--end-hold")
-    found = second.refused("hold_in_use", "An older way back stands in the way", *upgrade)
+    found = second.refused("hold_in_use", "An older hold is in the way", *upgrade)
     assert "old-dashboard" in found["message"]
-    follow(second.run, "An older way back stands in the way", "and also the nodes", ENV=second.env, RELEASE=second.releases.three)
+    follow(second.run, "An older hold is in the way", "and also the nodes", ENV=second.env, RELEASE=second.releases.three)
     second.is_right("1.2.0")
 
 

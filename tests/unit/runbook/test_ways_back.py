@@ -21,7 +21,7 @@ from tests.unit.runbook.scenes import Releases, Scene
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
 from tests.unit.upgrade.rollback import test_killed_ways_back as killed_ways
 
-LOSES, GONE, UNFINISHED = "A rollback would lose something", "There is no way back", "A rollback is unfinished"
+LOSES, GONE, UNFINISHED = "A rollback would lose something", "There is nothing to go back to", "A rollback is unfinished"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_old_table_is_gone(replaced: Scene) -> None:
     (retired,) = commands.status(replaced.lake.env).document["retired"]
     shutil.rmtree(retired["uri"].removeprefix("file://"))
     replaced.refused("old_table_missing", GONE, "rollback", "--env", replaced.env, "--allow-lossy")
-    (shown,) = follow(replaced.run, "There is no way back", "stay at the release", ENV=replaced.env)
+    (shown,) = follow(replaced.run, "There is nothing to go back to", "stay at the release", ENV=replaced.env)
     assert "1.1.0" in shown.stdout
     foreign.write(replaced.lake.path("s"), [{"o": "LAX", "n": 4}])
     assert replaced.lake.version == "1.1.0"
@@ -73,7 +73,7 @@ def test_the_log_that_the_way_back_needs_is_gone(tmp_path: Path, run: Run, monke
     clean(found.path("keyed"))
     scene = Scene(found.lake, Releases(found.lake.first, found.lake.second, found.lake.second, found.lake.second), run)
     scene.refused("way_back_gone", GONE, "rollback", "--env", scene.env)
-    follow(run, "There is no way back", "stay at the release", ENV=scene.env)
+    follow(run, "There is nothing to go back to", "stay at the release", ENV=scene.env)
     found.check("1.1.0")
 
 
