@@ -39,7 +39,7 @@ class ReadingProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it takes requests."""
+        """Return whether it takes requests."""
         return self._process.poll() is None and not self._requests.closed
 
     @property

@@ -138,7 +138,7 @@ class PageReader:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, while there is one."""
+        """Return the child's process id, while there is one."""
         return self._child.pid if self._child is not None and self._child.is_alive else None
 
     # --- the documents ---------------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_a_take_over_costs_nothing_later_on(lake: Lake) -> None:
     within(lake.count(lambda: commands.alter(lake.env, alter, jobs=without_spark)), 5, 160)
 
 
-def test_rollback(lake: Lake) -> None:
+def test_the_requests_of_a_rollback(lake: Lake) -> None:
     lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES))
     within(lake.count(lambda: commands.rollback(lake.env, jobs=without_spark)), 8, 70)
     assert opening(lake) <= 4
