@@ -339,9 +339,9 @@ def test_a_rewrite_before_and_after_it_happens(spark: SparkSession, tmp_path: Pa
     assert sorted_rows(coming.df().toArrow()) == sorted_rows(coming.arrow()) == shown
     kept = lake.env.reader("planes", "1.0.0")
     assert sorted_rows(kept.arrow(["tailnum", "seats"]))[2] == {"tailnum": "N3", "seats": None}
-    with pytest.raises(ReaderFenced, match="column year was made anew when the collection was rewritten"):
+    with pytest.raises(ReaderFenced, match="column year was created when the collection was rewritten"):
         kept.arrow()
-    with pytest.raises(WriterFenced, match="column year was made anew"):
+    with pytest.raises(WriterFenced, match="column year was created when the collection was rewritten"):
         old.append(pa.table({"tailnum": ["N5"], "year": ["1990"]}), txn=("load", 3))
     assert old.append(pa.table({"tailnum": ["N3"]}), txn=("load", 2)).skipped, "its rows came over with the rewrite"
     assert not old.append(pa.table({"tailnum": ["N5"]}), txn=("load", 3)).skipped

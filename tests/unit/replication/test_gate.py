@@ -111,7 +111,7 @@ WAITS = {
         "v was dropped",
     ),
     "what a rollback took away": (entry(BACK, 1), entry("id BIGINT NOT NULL, w INT" + KEY, 2), "w was dropped"),
-    "a table made anew": (entry(FIRST + ", UNIQUE (v)", 2, shard="t-2"), entry(FIRST), "made anew"),
+    "a table made anew": (entry(FIRST + ", UNIQUE (v)", 2, shard="t-2"), entry(FIRST), "was rewritten or replaced since"),
     "what the rows have nothing for": (entry("id BIGINT NOT NULL, w INT NOT NULL" + KEY, 2), entry(BACK), "w is NOT NULL"),
     "a key of other columns": (
         entry("id BIGINT NOT NULL, k INT, PRIMARY KEY (k)", 2),

@@ -164,13 +164,13 @@ def test_the_target_went_through_a_rewrite_and_has_the_hash_again(tmp_path: Path
     two = made(tmp_path, REWRITTEN, (FIRST, 'evolution("trips", drop=["c"])'))
     two.upgrade("b", to=2)
     two.insert("a", TWO)
-    assert "made anew" in waits(two)
+    assert "was rewritten or replaced since" in waits(two)
     two.upgrade("b", to=3)
     assert "2 schemas ago" in waits(two)
-    assert "made anew" in waits(two, depth=2)
+    assert "was rewritten or replaced since" in waits(two, depth=2)
     assert two.declared_rows("b") == [{"id": 1, "a": "a1", "b": "b1!"}]
     assert verdict(two) is ClusterVerdict.DIVERGED
-    with pytest.raises(RestoreChangesSchema, match="made anew"):
+    with pytest.raises(RestoreChangesSchema, match="was rewritten or replaced since"):
         restore(two.env("a"), two.env("b"), TRIPS, allow_schema_change=True, allow_lossy=True, jobs=two.runner)
 
 

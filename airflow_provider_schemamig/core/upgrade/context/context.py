@@ -216,13 +216,15 @@ def deployment_of(state: State, generation: Generation) -> Deployment:
 
 
 def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
-    """Return the plan stored with a deployment. Kept by its digest, which is its content: the tasks of one process decode it once."""
-    return _plan(env, deployment.plan_digest)
+    """Return the plan stored with a deployment. It is its digest's content, so a task that asks again does not decode it again."""
+    known = env.opened.get(_DecodedPlans) or env.opened.keep(_DecodedPlans())
+    if deployment.plan_digest not in known:
+        known[deployment.plan_digest] = Plan.from_document(read_plan(env, deployment.plan_digest))
+    return known[deployment.plan_digest]
 
 
-@functools.lru_cache(maxsize=4)
-def _plan(env: EnvironmentRoot, digest: str) -> Plan:
-    return Plan.from_document(read_plan(env, digest))
+class _DecodedPlans(dict[str, Plan]):
+    """The plans that were read through one environment, by digest. Who opens it again reads them again, and sees a damaged one."""
 
 
 #: What to do about a deployment that is over.
