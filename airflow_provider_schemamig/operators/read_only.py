@@ -112,8 +112,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         self.write_report(found.generation)
         self.wait_for_turn(context)  # who claimed first goes first; what is claimed here is found again
         document = found.report.to_json(explained=True)
-        why = commands.reasons(folder, document["from"])
-        text = plan_markdown(document, PlanQuestion(self.typed_uri(), int(found.generation), why, hold, found.report_uri))
+        text = plan_markdown(document, PlanQuestion(self.typed_uri(), int(found.generation), found.report.reasons, hold, found.report_uri))
         copies = [str(stage["collection"]) for stage in document["stages"] if stage["kind"] == "copy"]
         self.log.info("The plan:\n%s", plain(text))
         return {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_provider_schemamig.core.html.render import once, size
 from airflow_provider_schemamig.visible import visible
 
 #: Lines of one section; the report holds all of them.
@@ -99,11 +100,7 @@ def _changes(explanations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _by_text(explanations: Iterable[Mapping[str, Any]], field: str) -> list[str]:
     """Return a line for each text of ``field``, with the collections that it is about."""
-    named: dict[str, list[str]] = {}
-    for stage in explanations:
-        for text in stage[field]:
-            named.setdefault(text, []).append(stage["collection"] or "")
-    return [f"- {_names(list(dict.fromkeys(names)))}{visible(text)}" for text, names in named.items()]
+    return [f"- {_names(names)}{visible(text)}" for text, names in once(explanations, field)]
 
 
 def _names(collections: Sequence[str]) -> str:
@@ -115,13 +112,13 @@ def _names(collections: Sequence[str]) -> str:
 def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
     estimates, timing = plan["estimates"], plan["timing"] or {}
     for item in estimates:
-        read = f"{item['rows']:,} rows, {_size(item['bytes'])} in {item['files']:,} files"
+        read = f"{item['rows']:,} rows, {size(item['bytes'])} in {item['files']:,} files"
         yield f"- `{item['collection']}`: Spark reads {read} of {item['input']} and rewrites them"
     seconds = timing.get("seconds")
     if estimates:
         rows = sum(item["rows"] for item in estimates)
         long = "not known before the first copy here" if seconds is None else f"about {seconds:,.0f} s at the speed of earlier copies here"
-        yield f"- In all {rows:,} rows, {_size(sum(item['bytes'] for item in estimates))}; time: {long}"
+        yield f"- In all {rows:,} rows, {size(sum(item['bytes'] for item in estimates))}; time: {long}"
     if any(stage["cost"] == "online" for stage in plan["explanations"]):
         yield "- Rows are checked or filled in place while others read and write; how long that takes is not estimated"
     elif not estimates:
@@ -147,10 +144,3 @@ def _way_back(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime) -> It
 def _nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     found = [f"- {node['kind']} `{visible(node['id'])}` with release {node['release']} since {node['since']}" for node in nodes]
     return found or ["- No reader, writer or replica that says so (a handle does with `node=`)"]
-
-
-def _size(count: int) -> str:
-    size, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
-        size, units = size / 1000, units[1:]
-    return f"{size:,.0f} {units[0]}" if units[0] == "bytes" else f"{size:,.1f} {units[0]}"

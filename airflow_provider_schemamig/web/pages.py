@@ -168,34 +168,32 @@ async def report(place: Known, generation: str) -> Response:
 @pages.get("/env/{key}/tables", response_class=HTMLResponse)
 async def tables(request: Request, place: Known) -> Response:
     """List an environment's collections."""
-    look = await reader.look(place, "tables")
-    more = {"document": look.document}
-    return await page(request, "tables.html", title=f"{place.title}: tables", view="Tables", etag=look.etag, place=place, look=look, **more)
+    return await _of_document(request, place, "tables", "tables", "Tables")
 
 
 @pages.get("/env/{key}/tables/{collection}", response_class=HTMLResponse)
 async def table(request: Request, place: Known, collection: Annotated[str, Path(max_length=255)]) -> Response:
     """Show one collection: releases and columns, history, files by schema."""
-    look = await reader.look(place, "table", collection=collection)
-    title = f"{place.title}: {collection}"
-    return await page(request, "table.html", title=title, view="Tables", etag=look.etag, place=place, look=look, document=look.document)
+    return await _of_document(request, place, "table", collection, "Tables", collection=collection)
 
 
 @pages.get("/env/{key}/drift", response_class=HTMLResponse)
 async def drift(request: Request, place: Known) -> Response:
     """Show what is not as the ledger says, since when and by whom, and the ways on."""
-    look = await reader.look(place, "drift")
-    more = {"document": look.document}
-    return await page(request, "drift.html", title=f"{place.title}: drift", view="Drift", etag=look.etag, place=place, look=look, **more)
+    return await _of_document(request, place, "drift", "drift", "Drift")
 
 
 @pages.get("/env/{key}/streams", response_class=HTMLResponse)
 async def streams(request: Request, place: Known) -> Response:
     """Show the streams into an environment, and who has which schema."""
-    look = await reader.look(place, "streams")
-    more = {"document": look.document}
-    title = f"{place.title}: streams"
-    return await page(request, "streams.html", title=title, view="Streams", etag=look.etag, place=place, look=look, **more)
+    return await _of_document(request, place, "streams", "streams", "Streams")
+
+
+async def _of_document(request: Request, place: Place, name: str, title: str, view: str, **arguments: str) -> Response:
+    """Return the view of one document: the template has its name."""
+    look = await reader.look(place, name, **arguments)
+    about: dict[str, Any] = {"title": f"{place.title}: {title}", "view": view, "etag": look.etag, "place": place, "look": look}
+    return await page(request, f"{name}.html", **about, document=look.document)
 
 
 FILTERS = ("who", "what", "collection", "generation", "since", "until")

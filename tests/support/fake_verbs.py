@@ -94,9 +94,6 @@ class FakeVerbs:
         looks = len(self.calls["approved"])
         return self.approvals[min(looks, len(self.approvals)) - 1]
 
-    def reasons(self, release: object, source: str | None) -> tuple[tuple[str, str], ...]:
-        return (("1.1.0", "Gates are known.\n\nWhy: people miss their flights."),)
-
     def plan_digest(self, env: object, generation: int) -> str:
         return "d" * 64
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -141,7 +141,7 @@ def moments(explanations: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, l
     return found
 
 
-def once(explanations: Sequence[Mapping[str, Any]], field: str) -> list[tuple[str, list[str]]]:
+def once(explanations: Iterable[Mapping[str, Any]], field: str) -> list[tuple[str, list[str]]]:
     """Return each text of ``field`` once, with the collections that it is about."""
     named: dict[str, list[str]] = {}
     for stage in explanations:

@@ -11,11 +11,12 @@ import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.names import Fingerprint, Version
 from airflow_provider_schemamig.operators.read_only import ReadOnlyMigrationOperator
 from airflow_provider_schemamig.operators.reports import SECTION_LINES, PlanQuestion, plain, plan_markdown
-from tests.support.lake import Lake
+from tests.support.lake import Lake, no_spark
 from tests.support.upgrades import two_releases
 
 OLD = "CREATE TABLE flights (id BIGINT NOT NULL, dep_delay INT, hour INT, n SMALLINT);"
@@ -158,5 +159,9 @@ def test_what_a_rewrite_costs() -> None:
 
 
 def test_the_way_through_several_releases_has_each_ones_reasons(lake: Lake) -> None:
-    assert [version for version, _ in commands.reasons(lake.second, "1.0.0")] == ["1.1.0"]
-    assert commands.reasons(lake.second, "1.1.0") == commands.reasons(lake.second, None) == ()
+    found = commands.preflight(lake.env, lake.second, jobs=no_spark).report
+    assert [version for version, _ in found.reasons] == ["1.1.0"]
+    lake.upgrade(lake.second)
+    assert commands.preflight(lake.env, lake.second, jobs=no_spark).report.reasons == ()
+    new = Lake(Environment.open(f"{lake.env.location.uri}-new"), lake.first, lake.second)
+    assert commands.preflight(new.env, lake.second, jobs=no_spark, create=True).report.reasons == ()

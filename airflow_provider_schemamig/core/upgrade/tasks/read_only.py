@@ -64,12 +64,8 @@ def plan(
     return replace(report, planned=replace(report.planned, refusals=refusals), seal_seconds=seal_seconds)
 
 
-def reasons(release_dir: Path, source: str | None) -> tuple[tuple[str, str], ...]:
-    """Return version and docstring of each migration that leads from ``source`` to the head of the release folder."""
-    return _reasons(load_checked(release_dir), Version.parse(source) if source else None)
-
-
 def _reasons(release: Release, source: Version | None) -> tuple[tuple[str, str], ...]:
+    """Return version and docstring of each migration that leads from ``source`` to the head of the release."""
     modules = sorted(release.modules.items())
     return tuple((str(version), module.docstring) for version, module in modules if source and version > source)
 
