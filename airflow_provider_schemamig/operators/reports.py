@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from airflow_provider_schemamig.core.html.render import once, size
@@ -14,6 +17,8 @@ from airflow_provider_schemamig.visible import visible
 
 #: Lines of one section; the report holds all of them.
 SECTION_LINES = 40
+#: Lines of one query, and columns of one table, within a section.
+TABLE_LINES = 12
 #: Names that are spelled out where one thing happens to many collections alike.
 _NAMES = 5
 #: Stages that are no change of a collection: what they mean for others stands under "breaks".
@@ -75,10 +80,14 @@ def plain(markdown: str) -> str:
     return markdown.replace("**", "").replace("`", "")
 
 
-def _section(title: str, lines: Iterable[str]) -> list[str]:
-    found = list(lines)
-    if len(found) > SECTION_LINES:
-        found = [*found[:SECTION_LINES], f"- … and {len(found) - SECTION_LINES} more, in the report"]
+def _section(title: str, points: Iterable[str]) -> list[str]:
+    """Return a section of a line or more a point, which ends with the last whole point that fits."""
+    found = list(points)
+    lines = list(accumulate(1 + point.count("\n") for point in found))
+    if lines and lines[-1] > SECTION_LINES:
+        whole = max(1, bisect_right(lines, SECTION_LINES))
+        left = len(found) - whole
+        found = [*found[:whole], *([f"- … and {left} more, in the report"] if left else [])]
     return ["", f"**{title}**", "", *found] if found else []
 
 
@@ -90,12 +99,27 @@ def _why(reasons: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _changes(explanations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each thing that happens, with the collections that it happens to."""
-    named: dict[tuple[str, str], list[str]] = {}
+    """Return a point for each thing that happens, with the collections that it happens to, their columns and queries."""
+    named: dict[tuple[str, str, str], list[str]] = {}
     for stage in explanations:
         if stage["kind"] not in _SILENT:
-            named.setdefault((stage["summary"], stage["cost"]), []).append(stage["collection"] or "")
-    return [f"- {_names(names)}{visible(summary)} ({cost})" for (summary, cost), names in named.items()]
+            named.setdefault((stage["summary"], stage["cost"], "\n".join(_new_table(stage))), []).append(stage["collection"] or "")
+    return [f"- {_names(names)}{visible(summary)} ({cost}){more}" for (summary, cost, more), names in named.items()]
+
+
+def _new_table(stage: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is to be said of a table that is made anew: how its columns differ, and the queries that fill it."""
+    if stage["columns"] or stage["queries"]:
+        yield ""
+    columns = stage["columns"]
+    yield from (f"  - {visible(line)}" for line in columns[:TABLE_LINES])
+    if len(columns) > TABLE_LINES:
+        yield f"  - … and {len(columns) - TABLE_LINES} more, in the report"
+    for name, sql in stage["queries"].items():
+        lines = visible(sql, lines=True).splitlines()
+        left = [f"-- {len(lines) - TABLE_LINES} more lines, in the report"] if len(lines) > TABLE_LINES else []
+        fence = "~" * max(3, 1 + max(map(len, re.findall("~+", sql)), default=0))  # no text of it can end the block
+        yield from (f"  - {name}:", "", f"    {fence}sql", *(f"    {line}" for line in (*lines[:TABLE_LINES], *left)), f"    {fence}")
 
 
 def _by_text(explanations: Iterable[Mapping[str, Any]], field: str) -> list[str]:

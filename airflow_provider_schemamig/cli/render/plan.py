@@ -29,6 +29,8 @@ REASONS = {
     "rewrite": "every row is written into a new table by Spark",
 }
 
+#: So many columns of a table that is made anew are shown without ``--explain``.
+COLUMNS_SHOWN = 20
 #: So many names are spelled out when one thing happens to many collections alike.
 NAMES_SHOWN = 3
 
@@ -109,6 +111,7 @@ def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]
         tree = Tree(Text.assemble((title, "bold"), (f"  {meaning}", "dim")), guide_style="dim")
         for alike in _alike(mine):
             branch = _branch(tree, alike)
+            _columns(branch, alike[0].columns, most=None if explain else COLUMNS_SHOWN)
             if explain:
                 _explained(branch, alike[0], told)
         yield tree
@@ -117,7 +120,9 @@ def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]
 def _alike(stages: Sequence[Explanation]) -> list[list[Explanation]]:
     groups: dict[tuple[object, ...], list[Explanation]] = {}
     for stage in stages:
-        groups.setdefault((stage.kind, stage.summary, stage.lines, stage.cost, stage.irreversible), []).append(stage)
+        groups.setdefault(
+            (stage.kind, stage.summary, stage.lines, stage.cost, stage.irreversible, stage.columns, stage.queries), []
+        ).append(stage)
     return list(groups.values())
 
 
@@ -135,6 +140,13 @@ def _branch(tree: Tree, alike: Sequence[Explanation]) -> Tree:
     return branch
 
 
+def _columns(branch: Tree, columns: Sequence[str], most: int | None) -> None:
+    for line in columns[:most]:
+        branch.add(Text(line))
+    if most is not None and len(columns) > most:
+        branch.add(Text(f"and {len(columns) - most:,} more: --explain shows them", style="dim"))
+
+
 def _cost(stage: Explanation) -> Text:
     return Text(stage.cost.value, style=COST_STYLES[stage.cost.value])
 
@@ -150,6 +162,8 @@ def _explained(branch: Tree, stage: Explanation, told: set[str]) -> None:
     if is_change and stage.cost.value not in told:
         told.add(stage.cost.value)
         branch.add(Text.assemble(("costs     ", "dim"), f"{stage.cost.value}: {REASONS[stage.cost.value]}"))
+    for name, sql in stage.queries:
+        branch.add(Text.assemble((f"{name:<10}", "dim"), sql.replace("\n", "\n" + " " * 10)))
     for label, style, lines in (
         ("how       ", "dim", stage.lines if stage.kind == "copy" else ()),
         ("breaks    ", "yellow", stage.breaks),

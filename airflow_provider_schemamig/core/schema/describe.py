@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clause_of, clauses_of
+from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.visible import visible
 
@@ -22,17 +24,18 @@ def describe(change: c.Change) -> str:
     return visible(text)
 
 
+def column_sql(field: Field) -> str:
+    """Return a column as a CREATE TABLE says it, without its name."""
+    clauses = [clause.sql(text) for clause, text in clauses_of(field)]
+    return " ".join([type_sql(field.type), *([] if field.nullable else ["NOT NULL"]), *clauses])
+
+
 def _key(change: c.AddKey | c.DropKey) -> str:
     return f"{'PRIMARY KEY' if change.primary else 'UNIQUE'} ({', '.join(change.key.columns)})"
 
 
 def _foreign_key(change: c.AddForeignKey | c.DropForeignKey) -> str:
     return f"FOREIGN KEY ({', '.join(change.foreign_key.columns)}) to {change.foreign_key.references}"
-
-
-def _add_column(change: c.AddColumn) -> str:
-    clauses = [clause.sql(text) for clause, text in clauses_of(change.field)]
-    return " ".join([f"add {change.path} {type_sql(change.field.type)}", *clauses])
 
 
 def _set_clause(change: c.SetClause) -> str:
@@ -42,7 +45,8 @@ def _set_clause(change: c.SetClause) -> str:
 
 #: One line a kind of change; a test holds it to the closed list.
 _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
-    c.AddColumn: _add_column,
+    # NOT NULL is a change of its own.
+    c.AddColumn: lambda x: f"add {x.path} {column_sql(replace(x.field, nullable=True))}",
     c.DropColumn: lambda x: f"drop {x.path}",
     c.RenameColumn: lambda x: f"rename {x.path} to {x.name}",
     c.ChangeType: lambda x: f"{'widen' if x.widening else 'convert'} {x.path} from {type_sql(x.old)} to {type_sql(x.new)}",

@@ -98,6 +98,8 @@ def stage(**more: Any) -> dict[str, Any]:
         "breaks": [],
         "irreversible": [],
         "rollback": [],
+        "columns": [],
+        "queries": {},
         **more,
     }
 
@@ -165,3 +167,47 @@ def test_the_way_through_several_releases_has_each_ones_reasons(lake: Lake) -> N
     assert commands.preflight(lake.env, lake.second, jobs=no_spark).report.reasons == ()
     new = Lake(Environment.open(f"{lake.env.location.uri}-new"), lake.first, lake.second)
     assert commands.preflight(new.env, lake.second, jobs=no_spark, create=True).report.reasons == ()
+
+
+REWRITE = '''rewrite("flights", up="""
+        SELECT id, CAST(dep_delay AS DECIMAL(8, 2)) AS dep_delay, 'A1' AS gate
+        FROM {flights}
+    """, down="SELECT id, CAST(dep_delay AS INT) AS dep_delay, 0 AS hour FROM {flights}")'''
+
+
+def test_a_rewrite_is_approved_with_its_columns_and_queries(tmp_path: Path) -> None:
+    old = "CREATE TABLE flights (id BIGINT NOT NULL, dep_delay INT, hour INT);"
+    new = "CREATE TABLE flights (id BIGINT NOT NULL, dep_delay DECIMAL(8, 2), gate STRING) PARTITIONED BY (gate);"
+    lake = two_releases(tmp_path, old, new, REWRITE)
+    text = text_of(commands.plan(lake.env, lake.second).to_json(explained=True))
+    changes = text.partition("**What changes**")[2].partition("**What breaks")[0]
+    assert changes.strip().splitlines()[:14] == [
+        "- `flights`: copy flights on Spark into a new shard (rewrite)",
+        "  - convert dep_delay from INT to DECIMAL(8,2)",
+        "  - add gate STRING",
+        "  - partition by (gate)",
+        "  - drop hour",
+        "  - up:",
+        "",
+        "    ~~~sql",
+        "    SELECT id, CAST(dep_delay AS DECIMAL(8, 2)) AS dep_delay, 'A1' AS gate",
+        "    FROM {flights}",
+        "    ~~~",
+        "  - down:",
+        "",
+        "    ~~~sql",
+    ]
+
+
+def test_a_new_table_is_approved_with_its_columns(tmp_path: Path) -> None:
+    gates = "CREATE TABLE gates (id BIGINT NOT NULL, name STRING DEFAULT 'A1');"
+    old = "CREATE TABLE flights (id BIGINT NOT NULL);"
+    text = preflight(two_releases(tmp_path, old, f"{old}\n{gates}", ""))["plan"]
+    assert "- `gates`: create the collection (2 columns) (instant)\n  - id BIGINT NOT NULL\n  - name STRING DEFAULT 'A1'\n" in text
+
+
+def test_a_query_cannot_end_its_block_and_a_long_one_is_cut() -> None:
+    query = "SELECT '~~~' AS a,\n" + ",\n".join(f"b{number}" for number in range(20))
+    text = text_of(document(stage(kind="build", summary="build a", cost="rewrite", queries={"fill": query})))
+    assert "    ~~~~sql\n    SELECT '~~~' AS a,\n" in text
+    assert "    -- 9 more lines, in the report\n    ~~~~" in text

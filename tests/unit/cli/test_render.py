@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from airflow_provider_schemamig.cli.render.common import STAGES_SHOWN, show_diff, show_outcome
-from airflow_provider_schemamig.cli.render.plan import plan_tree
+from airflow_provider_schemamig.cli.render.plan import COLUMNS_SHOWN, plan_tree
 from airflow_provider_schemamig.cli.render.rows import duration
 from airflow_provider_schemamig.cli.render.status import COLLECTIONS_SHOWN, status_view
 from airflow_provider_schemamig.core.schema.changes import Cost
@@ -77,6 +77,20 @@ def test_a_copy_is_a_sentence_and_explain_says_how() -> None:
         "    ├── how       airlines is read at one version\n"
         "    └── rollback  what is written after the commit goes back\n"
     )
+
+
+def test_a_table_made_anew_is_shown_with_its_columns_and_to_the_end_with_explain() -> None:
+    columns = ("convert dep_delay from DOUBLE to DECIMAL(8,2)", *(f"add c{number} INT" for number in range(COLUMNS_SHOWN)))
+    copy = Explanation("copy", "a", "copy a", Cost.REWRITE, columns=columns, queries=(("up", "SELECT id\nFROM {a}"),))
+    short, long = trees([copy]).splitlines(), trees([copy], explain=True).splitlines()
+    assert short[2] == long[2] == "    ├── convert dep_delay from DOUBLE to DECIMAL(8,2)"
+    assert short[-1] == "    └── and 1 more: --explain shows them"
+    assert long[-4:] == [
+        f"    ├── add c{COLUMNS_SHOWN - 1} INT",
+        "    ├── costs     rewrite: every row is written into a new table by Spark",
+        "    └── up        SELECT id",
+        "                  FROM {a}",
+    ]
 
 
 def test_explain_says_why_and_for_whom() -> None:

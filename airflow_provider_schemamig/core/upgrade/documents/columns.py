@@ -6,15 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
-from airflow_provider_schemamig.core.schema.clauses import clauses_of
+from airflow_provider_schemamig.core.schema.describe import column_sql
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
-from airflow_provider_schemamig.core.schema.sql import type_sql
-
-
-def column_sql(field: Field) -> str:
-    """Return a column as a CREATE TABLE says it, without its name."""
-    clauses = [clause.sql(text) for clause, text in clauses_of(field)]
-    return " ".join([type_sql(field.type), *([] if field.nullable else ["NOT NULL"]), *clauses])
 
 
 def paired_columns(old: Declaration | None, new: Declaration | None, changes: Iterable[Change]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ It reads the ledger, the plan, preflight's report and the audit log, and asks th
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -134,11 +135,7 @@ def _pairs(collection: CollectionName, old: Declaration | None, new: Declaration
 def _document(
     collection: CollectionName, was: CollectionName | None, kind: str, pairs: list[dict[str, Any]], **sql: str | None
 ) -> dict[str, Any]:
-    texts = {name: None if text is None else _dedent(text) for name, text in {"up": None, "down": None, "fill": None, **sql}.items()}
+    texts = {
+        name: None if text is None else inspect.cleandoc(text) for name, text in {"up": None, "down": None, "fill": None, **sql}.items()
+    }
     return {"collection": collection, "was": was, "kind": kind, "columns": pairs, "no_way_back": None, **texts}
-
-
-def _dedent(sql: str) -> str:
-    lines = sql.strip("\n").splitlines()
-    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return "\n".join(line[indent:].rstrip() for line in lines).strip()

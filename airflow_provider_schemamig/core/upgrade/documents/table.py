@@ -13,12 +13,11 @@ from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.describe import column_sql, describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.schema_age import Share
 from airflow_provider_schemamig.core.upgrade.compact import schema_ages
-from airflow_provider_schemamig.core.upgrade.documents.columns import column_sql
 from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known

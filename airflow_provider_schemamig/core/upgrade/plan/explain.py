@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,11 +11,12 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operation import filled as filled_columns
-from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
+from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema import changes as c
-from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.describe import column_sql, describe
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.element_states import PATHS
-from airflow_provider_schemamig.core.schema.model import Primitive
+from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.schema.table_features import (
     ALLOW_COLUMN_DEFAULTS,
@@ -36,7 +38,11 @@ Online = Mapping[CollectionName, OnlineChanges]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One stage in words. Every tuple may be empty; ``cost`` is the dearest of its changes."""
+    """One stage in words. Every tuple may be empty; ``cost`` is the dearest of its changes.
+
+    ``columns``: how a table that is made anew differs from the one before it, or all of its columns.
+    ``queries``: name (up, down, fill) and SQL.
+    """
 
     kind: str
     collection: str | None
@@ -46,12 +52,15 @@ class Explanation:
     breaks: tuple[str, ...] = ()
     irreversible: tuple[str, ...] = ()
     rollback: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    queries: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Explanation:
         """Return what ``to_json`` wrote down."""
-        lists = {name: tuple(document[name]) for name in ("lines", "breaks", "irreversible", "rollback")}
-        return cls(document["kind"], document["collection"], document["summary"], c.Cost(document["cost"]), **lists)
+        lists = {name: tuple(document[name]) for name in ("lines", "breaks", "irreversible", "rollback", "columns")}
+        queries = tuple(document["queries"].items())
+        return cls(document["kind"], document["collection"], document["summary"], c.Cost(document["cost"]), **lists, queries=queries)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +72,8 @@ class Explanation:
             "breaks": list(self.breaks),
             "irreversible": list(self.irreversible),
             "rollback": list(self.rollback),
+            "columns": list(self.columns),
+            "queries": dict(self.queries),
         }
 
 
@@ -168,6 +179,7 @@ class _Explainer:
         self._plan = plan
         self._heads = heads
         self._online = online
+        self._steps = {step.collection: step for step in plan.target.steps}
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = ", ".join(stage.collections)
@@ -188,7 +200,15 @@ class _Explainer:
         is_new = not any(seal.collection == stage.collection for seal in self._plan.of_kind(s.Seal))
         summary = f"create the collection, {how}" if is_new else f"build a replacement shard, {how}"
         cost = c.Cost.REWRITE if stage.fill else c.Cost.INSTANT
-        return Explanation("build", stage.collection, summary, cost, rollback=(_NEW_TABLE_ON_THE_WAY_BACK,) if is_new else ())
+        return Explanation(
+            "build",
+            stage.collection,
+            summary,
+            cost,
+            rollback=(_NEW_TABLE_ON_THE_WAY_BACK,) if is_new else (),
+            columns=self._columns(stage),
+            queries=_queries(fill=stage.fill),
+        )
 
     def visit_copy(self, stage: s.Copy) -> Explanation:
         source = stage.source if not stage.lookups else f"{stage.source} with {', '.join(found.collection for found in stage.lookups)}"
@@ -206,11 +226,24 @@ class _Explainer:
             c.Cost.REWRITE,
             tuple(lines),
             rollback=tuple(rollback),
+            columns=self._columns(stage),
+            queries=_queries(up=stage.up, down=stage.down),
         )
 
     def visit_create(self, stage: s.CreateShard) -> Explanation:
         summary = f"create the collection ({len(stage.declaration.fields)} columns)"
-        return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=(_NEW_TABLE_ON_THE_WAY_BACK,))
+        rollback = (_NEW_TABLE_ON_THE_WAY_BACK,)
+        return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=rollback, columns=self._columns(stage))
+
+    def _columns(self, stage: s.Build | s.Copy | s.CreateShard) -> tuple[str, ...]:
+        """Return how the new table differs from the one before; without one all of its columns, but not for a whole new environment."""
+        match self._steps.get(stage.collection):
+            case RewriteStep(old=old, new=new) | Replace(old=old, new=new):
+                return _differences(old, new)
+            case Create(new=new) if self._plan.target.source is not None:
+                return tuple(f"{field.name} {column_sql(field)}" for field in new.fields)
+            case _:
+                return ()
 
     def visit_expand(self, stage: s.Expand) -> Explanation:
         return self._changes(stage)
@@ -316,6 +349,15 @@ class _Explainer:
     def _features_of(self, collection: CollectionName) -> frozenset[str]:
         head = self._heads.get(collection)
         return head.features if head is not None else frozenset()
+
+
+def _differences(old: Declaration, new: Declaration) -> tuple[str, ...]:
+    changes = (change for change in diff(old, new).changes if not isinstance(change, c.ReorderColumns))
+    return tuple(map(describe, changes)) or ("the columns stay as they are",)
+
+
+def _queries(**queries: str | None) -> tuple[tuple[str, str], ...]:
+    return tuple((name, inspect.cleandoc(sql)) for name, sql in queries.items() if sql is not None)
 
 
 def blocked_seconds(plan: Plan, seal_seconds: int = SEAL_SECONDS) -> tuple[int, int]:
