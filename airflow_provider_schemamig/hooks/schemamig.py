@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_provider_schemamig.core.environment import Environment
+    from airflow_provider_schemamig.core.progress import Listener
     from airflow_provider_schemamig.core.spark.runners import JobRunner
 
 #: As a Spark connection: Spark inside the task's own process.
@@ -62,6 +63,7 @@ class SchemamigHook(BaseHook):
         then storage options come from the process's own surroundings and Spark runs inside the task.
     :param who: in whose name the environment is worked on.
     :param spark_conf: settings for Spark beside the connection's, whose own come first; a server of Spark Connect has its own.
+    :param listen: hears what Spark does, and how far it is, at a job's start and every second.
     """
 
     conn_name_attr = "schemamig_conn_id"
@@ -70,10 +72,15 @@ class SchemamigHook(BaseHook):
     hook_name = "schemamig environment"
 
     def __init__(
-        self, schemamig_conn_id: str = default_conn_name, who: str | None = None, spark_conf: Mapping[str, str] = MappingProxyType({})
+        self,
+        schemamig_conn_id: str = default_conn_name,
+        who: str | None = None,
+        spark_conf: Mapping[str, str] = MappingProxyType({}),
+        listen: Listener | None = None,
     ) -> None:
         super().__init__()
         self._more_conf = spark_conf
+        self._listen = listen
         self.schemamig_conn_id = schemamig_conn_id
         self.who = who
         self._runner: JobRunner | None = None
@@ -100,7 +107,10 @@ class SchemamigHook(BaseHook):
     def job_runner(self) -> JobRunner:
         """Return the runner of Spark jobs, made when the first stage needs one: in process, by spark-submit, or by Spark Connect."""
         if self._runner is None:
-            self._runner = self._make_runner(self.settings.spark_conn_id)
+            from airflow_provider_schemamig.core.spark.watched import WatchedRunner
+
+            made = self._make_runner(self.settings.spark_conn_id)
+            self._runner = made if self._listen is None else WatchedRunner(made, self._listen)
         return self._runner
 
     def stop_spark(self) -> None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: For how long a cut-over may lock writers out, unless it is told otherwise.
 DEFAULT_SEAL_SECONDS = 60
+#: Between two lines of the log that only say that something still runs.
+_BEAT_SECONDS = 30.0
 #: After so long a deferred task looks for itself.
 _LONGEST_PAUSE = timedelta(days=365)
 #: The codes of a stream that does not go on by itself (``replica_errors``).
@@ -148,7 +150,7 @@ class EnvironmentOperator(SchemamigOperator):
     def hook(self) -> SchemamigHook:
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        return SchemamigHook(self.environment, who=self.who, spark_conf=spark_parent(self._context))
+        return SchemamigHook(self.environment, who=self.who, spark_conf=spark_parent(self._context), listen=log_progress(self.log.info))
 
     def end(self, error: BaseException | None = None) -> None:
         super().end(error)
@@ -291,19 +293,25 @@ def _typed_release(operator: BaseOperator, context: Context) -> str:
 
 
 def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> Listener:
-    """Return a listener that writes at most one line a stage a second, always a stage's last one, and a note that counts nothing."""
-    written: dict[str, float] = {}
+    """Return a listener that writes at most one line a stage a second, always a stage's last one, and a note that counts nothing.
+
+    Of what only says that something still runs it writes the first and one every 30 seconds.
+    """
+    written: dict[tuple[str, str | None], float] = {}
 
     def listen(event: Event) -> None:
         now = clock()
+        told = (event.stage, f"{event.collection} runs" if event.beat else None)
+        since = now - written.get(told, float("-inf"))
         finished = event.total > 0 and event.done >= event.total
         is_note = bool(event.note) and not event.total  # "paused", "begins anew": told once, and nothing after it tells more
-        if not (finished or is_note) and now - written.get(event.stage, float("-inf")) < 1.0:
+        is_due = (since >= _BEAT_SECONDS and not finished) if event.beat else (finished or is_note or since >= 1.0)
+        if not is_due:
             return
-        written[event.stage] = now
+        written[told] = now
         counted = f"{event.done} of {event.total}" if event.total else ""
         parts = [counted, event.collection or "", f"{event.seconds:.2f} s" if event.seconds else "", event.note]
-        write("%s: %s", event.stage, visible(", ".join(part for part in parts if part)))
+        write("%s: %s", event.stage, visible(", ".join(part for part in parts if part)) or "begun")
 
     return listen
 

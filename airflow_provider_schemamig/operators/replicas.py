@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.lineage import spark_parent
-from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time
+from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
 from airflow_provider_schemamig.operators.reports import chunks
 from airflow_provider_schemamig.visible import visible
@@ -46,8 +46,9 @@ class StreamOperator(SchemamigOperator):
         """Return the hooks of origin and target."""
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        parent = spark_parent(self._context)
-        return SchemamigHook(self.origin, who=self.who), SchemamigHook(self.target, who=self.who, spark_conf=parent)
+        log = log_progress(self.log.info)
+        target = SchemamigHook(self.target, who=self.who, spark_conf=spark_parent(self._context), listen=log)
+        return SchemamigHook(self.origin, who=self.who), target
 
     @property
     def ends(self) -> tuple[Environment, Environment]:

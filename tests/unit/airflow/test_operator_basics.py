@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument, as_flag, as_generation, as_hold, log_progress, release_folder
+from airflow_provider_schemamig.operators.read_only import ReadOnlyMigrationOperator
+from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator
 from airflow_provider_schemamig.operators.reports import chunks, outcome_summary
 
 
@@ -76,6 +79,47 @@ def test_a_note_that_counts_nothing_is_never_held_back() -> None:
     listen(Event("copy", "flights", 4, 10, 13.0, "4 of 10 files"))
     listen(Event("copy", "flights", note="paused"))
     assert [text for _, _, text in lines] == ["3 of 10, flights, 12.00 s, 3 of 10 files", "flights, paused"]
+
+
+def test_what_only_runs_is_told_at_its_start_and_every_half_minute() -> None:
+    lines: list[tuple[Any, ...]] = []
+    now = 0.0
+    listen = log_progress(lambda *line: lines.append(line), clock=lambda: now)
+    listen(Event("start Spark", beat=True))
+    for second in range(95):
+        now = float(second)
+        listen(Event("digest", "flights", second, 100, now, beat=True))
+    listen(Event("digest", "flights", 1, 1, 95.0, beat=True))
+    listen(Event("digest", "flights", 1, 2, 95.0))
+    assert [(stage, text.partition(",")[0]) for _, stage, text in lines] == [
+        ("start Spark", "begun"),
+        *(("digest", f"{second} of 100" if second else "0 of 100") for second in (0, 30, 60, 90)),
+        ("digest", "1 of 2"),
+    ]
+
+
+class SlowRunner:
+    """A runner whose job takes long enough to be told of."""
+
+    def run(self, job: str, request: dict[str, Any]) -> dict[str, Any]:
+        return {"job": job, **request}
+
+    def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        lambda: ReadOnlyMigrationOperator(task_id="t", environment="/lake", release="r").hook,
+        lambda: ReplicateCollectionOperator(task_id="t", origin="/lake", target="/replica").hooks[1],
+    ],
+    ids=["environment", "stream"],
+)
+def test_a_task_tells_what_spark_does(operator: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(SchemamigHook, "_make_runner", lambda *_: SlowRunner())
+    found = operator().job_runner().run("digest", {"collection": "flights"})
+    assert found == {"job": "digest", "collection": "flights"}
+    assert "digest: flights" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("size, expected", [(2, [["a", "b"], ["c"]]), (3, [["a", "b", "c"]]), (9, [["a", "b", "c"]])])

@@ -96,7 +96,7 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
 
     with contextlib.closing(env.each(make, builds)) as made:
         for number, (build, seconds) in enumerate(zip(builds, made, strict=True), start=1):
-            listen(Event(build.kind, build.collection, number, len(builds), seconds))
+            listen(Event(Build.kind, build.collection, number, len(builds), seconds))
     return state
 
 
