@@ -61,7 +61,7 @@ def _run(commands: list[str], folder: Path) -> Iterator[tuple[str, str]]:
     for command in commands:
         if command.startswith("schemamig "):
             words = re.findall(r'"[^"]*"|\S+', command)[1:]
-            ran = CliRunner().invoke(app, [word.strip('"') for word in words], env={"SCHEMAMIG_ENV": "lake"})
+            ran = CliRunner().invoke(app, [word.strip('"') for word in words], env={"SCHEMAMIG_ENV": "env"})
             assert ran.exit_code == (3 if words[0] == "plan" else 0), ran.stdout + ran.stderr
             yield command, ran.stdout.replace(str(folder), "/data")
         else:

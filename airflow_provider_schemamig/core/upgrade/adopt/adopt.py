@@ -46,7 +46,15 @@ from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
-from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables, is_managed, look, refuse_place, tables_below
+from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
+    FoundTable,
+    given_tables,
+    is_managed,
+    look,
+    place_of,
+    refuse_place,
+    tables_below,
+)
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
@@ -265,8 +273,17 @@ def _record(
         ledger.transact(decide)
     if not taken:
         return Adoption(release.version, None, files, (), ())
-    notes = tuple(f"{table.collection}: {remark}" for table in found for remark in table.remarks)
+    notes = tuple(f"{table.collection}: {remark}" for table in found for remark in (*table.remarks, *_remarks_on_place(env, table)))
     return Adoption(release.version, generation, files, tuple(taken), notes + _remember(env, taken, generation, started))
+
+
+def _remarks_on_place(env: EnvironmentRoot, table: FoundTable) -> Iterator[str]:
+    """Yield what a table's place keeps it from: ``build.inside_tables`` refuses to make a new table in its folder."""
+    if place_of(table.location) == place_of(env.location.child(table.collection)):
+        yield (
+            "it lies where its rewrite or replacement would go, which will be refused (inside_table); with the environment's root in a "
+            "folder of its own it would not"
+        )
 
 
 def adopted_rows(

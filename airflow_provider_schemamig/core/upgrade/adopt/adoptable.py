@@ -43,7 +43,7 @@ def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName
             refusal.collection = refusal.collection or (None if isinstance(refusal, InvalidName) else name)
             refusals.append(refusal)
             continue
-        other = next((known for known, place in found.items() if _place(place) == _place(location)), None)
+        other = next((known for known, place in found.items() if place_of(place) == place_of(location)), None)
         if collection in found:
             refusals.append(e.NameTwice(collection=collection))
         elif other is not None:
@@ -61,17 +61,17 @@ def tables_below(
     Raises NoTables, InvalidLocation.
     """
     shards = state.shards.values() if state is not None else ()
-    known = {_place(env.table_location(shard.uri)) for shard in shards} | {_place(location) for _, location in named}
+    known = {place_of(env.table_location(shard.uri)) for shard in shards} | {place_of(location) for _, location in named}
     for folder in folders:
         location = Location.parse(folder)
         store = open_store(location, env.options)
         found = [name for name in store.folders("") if "_delta_log" in store.folders(name)]
         if not found:
             raise e.NoTables(uri=location.uri)
-        yield from ((name, uri) for name in found if _place(Location.parse(uri := f"{location.uri}/{name}")) not in known)
+        yield from ((name, uri) for name in found if place_of(Location.parse(uri := f"{location.uri}/{name}")) not in known)
 
 
-def _place(location: Location) -> str:
+def place_of(location: Location) -> str:
     """Return the same for two spellings of one place: links on a local disk, s3 and s3a."""
     path = location.local_path
     return os.path.realpath(path) if path is not None else spark_uri(location.uri)
@@ -81,7 +81,7 @@ def is_managed(env: EnvironmentRoot, state: State | None, collection: Collection
     """Return whether this very table is the collection's already."""
     if state is None or collection not in state.objects:
         return False
-    return _place(env.table_location(state.shard_of(collection).uri)) == _place(location)
+    return place_of(env.table_location(state.shard_of(collection).uri)) == place_of(location)
 
 
 def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[CollectionName, Location]]) -> list[FoundTable]:
@@ -100,7 +100,7 @@ def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[Collec
 
 
 def refuse_place(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> None:
-    root, place = _place(env.location), _place(location)
+    root, place = place_of(env.location), place_of(location)
     if (place + "/").startswith(f"{root}/{env.SYSTEM_FOLDER}/"):
         raise e.WrongPlace(uri=location.uri, reason="it is part of the environment's own records")
     if (root + "/").startswith(place + "/"):
@@ -110,7 +110,7 @@ def refuse_place(env: EnvironmentRoot, state: State | None, collection: Collecti
     if state is None:
         return
     for shard in state.shards.values():
-        if _place(env.table_location(shard.uri)) == place:
+        if place_of(env.table_location(shard.uri)) == place:
             raise e.AlreadyManaged(uri=location.uri, owner=shard.collection)
     _refuse_nested(location, [(shard.collection, env.table_location(shard.uri)) for shard in state.shards.values()])
     if collection in state.objects:
@@ -122,15 +122,15 @@ def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Lo
 
     A VACUUM of a table removes what lies in its folder and is not its own, another table's files, too.
     """
-    place = _place(location) + "/"
+    place = place_of(location) + "/"
     for name, other in others:
-        there = _place(other) + "/"
+        there = place_of(other) + "/"
         if place.startswith(there) and place != there:
-            raise e.WrongPlace(
-                uri=location.uri, reason=f"it lies inside of the folder of {name}, and a VACUUM of that table would empty it"
-            )
+            reason = f"it lies inside of the folder of {name}, and a VACUUM of that table would empty it"
+            raise e.WrongPlace(uri=location.uri, reason=reason, remedy="Move the inner table to a folder of its own.")
         if there.startswith(place) and place != there:
-            raise e.WrongPlace(uri=location.uri, reason=f"{name} lies inside of its folder, and its VACUUM would empty that")
+            reason = f"{name} lies inside of its folder, and its VACUUM would empty that"
+            raise e.WrongPlace(uri=location.uri, reason=reason, remedy="Move the inner table to a folder of its own.")
 
 
 def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Location) -> FoundTable:

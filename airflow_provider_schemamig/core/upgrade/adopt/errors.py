@@ -59,13 +59,14 @@ class ForgetsTransactions(Refusal):
 
 
 class WrongPlace(Refusal):
-    """A table that is part of the environment itself, or that has the environment inside its own folder."""
+    """A table that is part of the environment itself, or whose folder holds the environment or a table, or lies in a table's."""
 
     code = "wrong_place"
     message = "the table at {uri} cannot be adopted by this environment: {reason}."
-    next_action = "Put the environment's root into a folder of its own."
+    next_action = "{remedy}"
     uri: str
     reason: str
+    remedy: str = "Put the environment's root into a folder of its own."
 
 
 class TableSealed(Refusal):

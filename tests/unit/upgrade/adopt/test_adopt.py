@@ -260,8 +260,19 @@ def test_a_table_inside_another_ones_folder_is_refused(site: Site) -> None:
             adopt(site.env, site.release, [(name, str(path)) for name, path in given], create=True)
         assert [found.code for found in caught.value.refusals] == ["wrong_place", "wrong_place"]
     site.adopt(flights=flights)
-    with pytest.raises(WrongPlace, match="it lies inside of the folder of flights"):
+    with pytest.raises(WrongPlace, match="it lies inside of the folder of flights") as caught_one:
         adopt(site.env, site.release, [("planes", str(inner))])
+    assert caught_one.value.remedy == "Move the inner table to a folder of its own."
+
+
+def test_a_table_where_its_own_rewrite_would_go_is_taken_with_a_note(site: Site) -> None:
+    (site.folder / "lake" / "tables").mkdir(parents=True)
+    flights = shutil.move(site.table("flights"), site.folder / "lake" / "flights")
+    planes = shutil.move(site.table("planes"), site.folder / "lake" / "tables" / "planes")
+    notes = site.adopt(flights=flights, planes=planes).notes
+    assert [note.partition(" (")[0] for note in notes if "inside_table" in note] == [
+        "flights: it lies where its rewrite or replacement would go, which will be refused"
+    ]
 
 
 def test_a_folder_with_other_files_is_not_written_into(site: Site) -> None:
