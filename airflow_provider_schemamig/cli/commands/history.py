@@ -36,8 +36,11 @@ def history(
     shown = [entry_json(entry) for entry in reversed(once_each(found)[-limit:])]
 
     def show(to: Console) -> None:
-        from airflow_provider_schemamig.cli.render.rows import history_table
+        from airflow_provider_schemamig.cli.render.rows import show_history
 
-        to.print(history_table(shown) if shown else "There are no entries.")
+        if shown:
+            show_history(to, shown)
+        else:
+            to.print("There are no entries.")
 
     return Answer(document, show)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from airflow_provider_schemamig.cli.render.common import hold_text, way, when
 from airflow_provider_schemamig.cli.render.plan import plan_tree
-from airflow_provider_schemamig.cli.render.rows import control_text, history_table, progress_table
+from airflow_provider_schemamig.cli.render.rows import control_text, progress_table, show_history
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 
 if TYPE_CHECKING:
@@ -36,6 +36,6 @@ def show_report(to: Console, document: Mapping[str, Any]) -> None:
         to.print(progress_table(document["progress"]))
     for control in document["controls"]:
         to.print(control_text(control))
-    to.print(history_table(document["timeline"]))
+    show_history(to, document["timeline"])
     if document["hold"] is not None:
         to.print(hold_text({**document["hold"], "kept_by": []}))

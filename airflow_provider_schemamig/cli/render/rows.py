@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from airflow_provider_schemamig.cli.render.common import table_of, when
+from airflow_provider_schemamig.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Document = Mapping[str, Any]
 
@@ -44,21 +49,38 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def history_table(entries: Sequence[Document]) -> Table:
-    """Make a table with one line for each entry of the audit log."""
-    table = table_of("started", "took>", "what", "collection", "generation>", "outcome", "detail", "who")
-    for item in entries:
-        table.add_row(
-            when(item["started_at"]),
-            f"{item['seconds']:.1f} s" if item["seconds"] < 60 else duration(item["seconds"]),
-            item["what"],
-            Text(item["collection"] or "", style="cyan"),
-            "" if item["generation"] is None else str(item["generation"]),
-            Text(item["outcome"], style="green" if item["outcome"] == "done" else "bold red"),
-            item["detail"],
-            item["who"],
+def show_history(to: Console, entries: Sequence[Document]) -> None:
+    """Print a line for each entry of the audit log; a detail too long for it stands below, in one piece to be copied."""
+    heads = ("started", "took", "what", "collection", "generation", "outcome", "who")
+    rows = [_history_cells(item) for item in entries]
+    widths = [max(cell_len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
+    right = {heads.index("took"), heads.index("generation")}
+    for row, item in zip((heads, *rows), (None, *entries), strict=True):
+        styles = (
+            ["dim"] * len(heads) if item is None else ["", "", "", "cyan", "", "green" if item["outcome"] == "done" else "bold red", ""]
         )
-    return table
+        line = Text()
+        for index, (cell, width, style) in enumerate(zip(row, widths, styles, strict=True)):
+            space = " " * (width - cell_len(cell))
+            line.append(f"{space}{cell}" if index in right else f"{cell}{space}", style=style).append("  ")
+        detail = "" if item is None else visible(item["detail"])
+        beside = cell_len(line.plain) + cell_len(detail) <= to.width
+        line.append(detail if beside else "").rstrip()
+        to.print(line, soft_wrap=True)
+        if not beside:
+            to.print(Text(f"    {detail}"), soft_wrap=True)
+
+
+def _history_cells(item: Document) -> tuple[str, ...]:
+    return (
+        when(item["started_at"]),
+        f"{item['seconds']:.1f} s" if item["seconds"] < 60 else duration(item["seconds"]),
+        item["what"],
+        item["collection"] or "",
+        "" if item["generation"] is None else str(item["generation"]),
+        item["outcome"],
+        item["who"],
+    )
 
 
 def control_text(control: Document) -> Text:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from airflow_provider_schemamig.cli.render.common import STAGES_SHOWN, show_diff, show_outcome
 from airflow_provider_schemamig.cli.render.plan import COLUMNS_SHOWN, plan_tree
-from airflow_provider_schemamig.cli.render.rows import duration
+from airflow_provider_schemamig.cli.render.rows import duration, show_history
 from airflow_provider_schemamig.cli.render.status import COLLECTIONS_SHOWN, status_view
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
@@ -274,3 +274,21 @@ def test_a_status_while_rows_are_copied() -> None:
 )
 def test_render_a_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_a_line_of_history_is_whole_and_a_long_detail_stands_below_in_one_piece() -> None:
+    uri = "s3://lake/prod/" + "flights/" * 12
+    entries = [history("rollback", "done", "to 1.0.0"), history("fill", "hold_in_use", uri), history("adopt", "done", "")]
+    shown = text_of(lambda to: show_history(to, entries))
+    assert shown.splitlines() == [
+        "started                 took  what      collection  generation  outcome      who",
+        "2026-11-25 09:16 UTC  12.0 s  rollback  flights             12  done         ann@host  to 1.0.0",
+        "2026-11-25 09:16 UTC  12.0 s  fill      flights             12  hold_in_use  ann@host",
+        f"    {uri}",
+        "2026-11-25 09:16 UTC  12.0 s  adopt     flights             12  done         ann@host",
+    ]
+
+
+def history(what: str, outcome: str, detail: str) -> dict[str, Any]:
+    about = {"collection": "flights", "generation": 12, "who": "ann@host", "seconds": 12.0, "started_at": "2026-11-25T09:16:00+00:00"}
+    return {**about, "what": what, "outcome": outcome, "detail": detail}
