@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.release.lint.hit import Hit
 from airflow_provider_schemamig.core.release.lint.model import LintFinding, Rule, Severity
 from airflow_provider_schemamig.core.upgrade.documents.history import BEGUN
 from airflow_provider_schemamig.core.upgrade.errors import HoldOpen
+from airflow_provider_schemamig.exceptions import Refusal
 from tests.support.product import Product
 from tests.unit.cli.samples import Run
 
@@ -75,6 +76,25 @@ def test_history_says_interrupted(run: Run, lake: Path, second: Path, monkeypatc
     assert run("upgrade", "--env", lake, "--release", second).exit_code == 130
     newest = run("history", "--env", lake, "--json").document["entries"][0]
     assert (newest["what"], newest["outcome"], newest["detail"]) == ("expand", "interrupted", "Ctrl-C")
+
+
+def test_history_says_why_a_task_failed_in_one_line(run: Run, lake: Path, second: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise AnotherReleaseNeeded(collection="flights")
+
+    monkeypatch.setattr("airflow_provider_schemamig.core.upgrade.tasks.leader.run_stages", refused)
+    assert run("upgrade", "--env", lake, "--release", second).exit_code == 1
+    newest = run("history", "--env", lake, "--json").document["entries"][0]
+    assert (newest["what"], newest["outcome"]) == ("expand", "failed")
+    assert newest["detail"] == "[another_release_needed] flights: two lines of a reason."
+
+
+class AnotherReleaseNeeded(Refusal):
+    code = "another_release_needed"
+    has_lines = True
+    message = "two lines\nof a reason."
+    next_action = "Make another release."
+    collection: str
 
 
 def test_a_plan_counts_what_is_for_good_and_whom_it_breaks(run: Run, lake: Path, second: Path) -> None:

@@ -371,13 +371,19 @@ def _led(
         _remember(env, task, generation, started, who=who, outcome="interrupted", detail="Ctrl-C")
         raise
     except BaseException as error:
-        _remember(env, task, generation, started, who=who, outcome="failed", detail=f"{type(error).__name__}: {error}"[:500])
+        _remember(env, task, generation, started, who=who, outcome="failed", detail=_reason(error)[:500])
         raise
     keep_short(leader.ledger, leader.leadership)
     store_heads(env, live_places(env, leader.state))
     note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(leader.results)} stage(s)", **ended(leader)})
     outcome = leader.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a task failed, in one line; what to do next was told to whoever ran it."""
+    text = str(error).removesuffix(error.next_action) if isinstance(error, SchemamigError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())
 
 
 def _remember(env: EnvironmentRoot, what: str, generation: Generation | None, started: pendulum.DateTime, **rest: Any) -> str:
