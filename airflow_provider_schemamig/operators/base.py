@@ -22,7 +22,7 @@ from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, STREAM_STOPPED, Notice, tell
-from airflow_provider_schemamig.operators.refused import telling
+from airflow_provider_schemamig.operators.refused import complete, telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
 from airflow_provider_schemamig.traces import PhaseSpans, phases, traced
@@ -128,6 +128,11 @@ class SchemamigOperator(BaseOperator):
         """Return environment and release folder as a person would type them; where they are not known, what stands for them."""
         return "URI", _typed_release(self, context)
 
+    def typed(self, text: object) -> str:
+        """Return a text with its commands as they can be typed here."""
+        where = self.whereabouts(self._context) if self._context is not None else ("URI", "DIR")
+        return complete(str(text), *where)
+
     def skip_for(self, reason: str) -> NoReturn:
         """End the task as skipped, and say why in a line of its own: Airflow has it as a field of one that is folded away."""
         self.log.info("Skipped: %s", reason)
@@ -187,8 +192,8 @@ class EnvironmentOperator(SchemamigOperator):
         try:
             yield
         except Paused as paused:
-            self.log.info("Deferred: %s", paused)
-            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", str(paused))
+            self.log.info("Deferred: %s", self.typed(paused))
+            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", self.typed(paused))
             trigger = PauseTrigger(
                 self.environment,
                 config.poll_interval(),
@@ -247,7 +252,7 @@ class VerbOperator(EnvironmentOperator):
     def answer(self, outcome: Outcome) -> dict[str, Any]:
         """Return what goes to XCom, once the notes are in the log."""
         for note in outcome.notes:
-            self.log.info("%s", visible(note))
+            self.log.info("%s", visible(self.typed(note)))
         return outcome_summary(outcome.to_json())
 
 

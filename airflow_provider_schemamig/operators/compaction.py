@@ -51,7 +51,7 @@ class CompactOperator(EnvironmentOperator):
         except (DeploymentOpen, HoldOpen, Fenced) as busy:
             self.skip_for(str(busy))
         for note in done.outcome.notes:
-            self.log.info("%s", visible(note))
+            self.log.info("%s", visible(self.typed(note)))
         if not any(item.batches for item in done.collections):
             self.skip_for("No file has an older schema.")
         summary = outcome_summary(done.outcome.to_json())

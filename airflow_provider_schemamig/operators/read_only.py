@@ -275,12 +275,13 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
             return True
         ended = self._ended(context)
         if ended is not None:
-            self.log.info("%s: the copy is not followed any more, `schemamig cancel --generation %s` deletes it", ended, generation)
+            told = f"{ended}: the copy is not followed any more, `schemamig cancel --generation {generation}` deletes it"
+            self.log.info("%s", self.typed(told))
             return True
         try:
             commands.tail(env, generation, left, jobs=self.hook.job_runner, once=True, listen=self.listener())
         except Conflict as conflict:  # no failure in a round of many: retries are counted over all of them
-            self.log.info("Following again later: %s", conflict)
+            self.log.info("Following again later: %s", self.typed(conflict))
         return False
 
     def _ended(self, context: Context) -> str | None:

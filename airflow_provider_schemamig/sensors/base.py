@@ -60,7 +60,7 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
             if trigger.look():
                 return True
         except Conflict as conflict:
-            self.log.info("Looking again later: %s", conflict)
+            self.log.info("Looking again later: %s", self.typed(conflict))
             return False
         self._looks.found_nothing(trigger.awaited, self.poke_interval)
         return False

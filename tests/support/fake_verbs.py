@@ -29,6 +29,8 @@ PLAN: dict[str, Any] = {
             "breaks": ["positional INSERT fails"],
             "irreversible": [],
             "rollback": ["gate stays as a hidden column if rows carry it"],
+            "columns": [],
+            "queries": {},
         }
     ],
     "notes": [],
@@ -73,6 +75,7 @@ class FakeVerbs:
             explained=self.explained,
             plan=SimpleNamespace(target=SimpleNamespace(source="1.0.0")),
             asked=(),
+            reasons=(("1.1.0", "Gates are known.\n\nWhy: people miss their flights."),),
         )
         return SimpleNamespace(generation=7, plan_digest="d" * 64, report_uri="file:///r.json", report=report, fills=tuple(self.fills))
 

@@ -262,7 +262,7 @@ def conf_of_spark() -> dict[str, str]:
     operator = CutoverOperator(task_id="t", environment="/lake", generation=1)
     operator.begin({"ti": Ti()})  # type: ignore[typeddict-item]
     runner: Any = operator.hook.job_runner()
-    return dict(runner.conf)
+    return dict(runner._runner.conf)
 
 
 # --- without it ----------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import typer
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_schemamig import run_notes, wait_log
+from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, HoldInUse
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
@@ -102,6 +103,14 @@ def test_each_refusal_is_a_line_with_code_what_and_what_to_type(verbs: FakeVerbs
     assert f"[gone] planes: the table is not there. Bring it back, then {plan}." in lines[1]
     assert isinstance(caught.value.error, Refused)
     assert caught.value.__suppress_context__, "one trace, not two"
+
+
+def test_a_pause_is_told_with_what_ends_it(verbs: FakeVerbs, context: Any, log: Callable[[], str]) -> None:
+    verbs.raises["expand"] = [Paused(stage="expand", why="paused by ann", scopes=("*",), hours=False)]
+    with pytest.raises(TaskDeferred):
+        ExpandOperator(task_id="t", environment=LAKE, generation=7).execute(context)
+    assert "Deferred: [paused] expand waits: paused by ann. " in (told := log())
+    assert "`schemamig resume --env s3://lake/prod` ends a pause" in told
 
 
 def operators(error: Exception, verbs: FakeVerbs) -> list[Any]:
