@@ -122,6 +122,7 @@ def test_a_row_that_cannot_be_read(first: Scene, tmp_path: Path) -> None:
     version = LedgerReader(first.lake.env).state().version
     append_raw(first.lake.env, RawRow("pauses", '"t"', "{", version + 1, 1))
     first.refused("ledger_damaged", DAMAGED, "status", "--env", first.env)
+    first.refused("ledger_damaged", DAMAGED, "upgrade", "--env", first.env, "--release", first.releases.two)
     words = {"ENV": first.env, "FOLDER": tmp_path / "kept", "KEY": '"t"'}
     kept, shown, _, found = follow(first.run, "The ledger is damaged", "rows are wrong", **words)
     assert "not sound" in " ".join((kept.stdout + kept.stderr).split())

@@ -45,6 +45,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     claim_id = request.claim_id or str(uuid.uuid4())
 
     def decide(state: State) -> Sequence[Update]:
+        _check_readable(state)
         _check_not_rolled_back(state, request)
         _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
@@ -70,6 +71,12 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
 
     ledger.transact(decide)
     return claimed[0]
+
+
+def _check_readable(state: State) -> None:
+    """Raise LedgerDamaged for a row that only the work after the claim reads: a repair is refused while somebody holds a claim."""
+    for rows in (state.controls, state.pins, state.holds):
+        tuple(rows.values())
 
 
 def _check_not_rolled_back(state: State, request: Claim) -> None:
