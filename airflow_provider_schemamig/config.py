@@ -133,6 +133,13 @@ def fill_chunk_size() -> int:
     return max(1, int(_read(FILL_CHUNK_SIZE)))
 
 
+def most_mapped() -> int:
+    """Return over how many items Airflow maps a task at most: it fails a run that asks for more."""
+    from airflow.sdk import conf
+
+    return int(conf.getint("core", "max_map_length", fallback=1024))
+
+
 def poll_interval() -> float:
     """Return seconds."""
     return float(_read(POLL_INTERVAL))

@@ -158,7 +158,7 @@ class FillChunksOperator(EnvironmentOperator):
     :param generation: (templated) the generation that preflight claimed.
     :param collections: (templated) what preflight found to fill. None: ask the ledger what there is to
         change by now.
-    :param chunk_size: collections a chunk; default ``[schemamig] fill_chunk_size``.
+    :param chunk_size: collections a chunk; default ``[schemamig] fill_chunk_size``. More, where Airflow would refuse to map over so many.
     """
 
     template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "generation", "collections")
@@ -182,7 +182,7 @@ class FillChunksOperator(EnvironmentOperator):
         collections = self.collections
         if collections is None:
             collections = commands.to_change(self.hook.environment, as_generation(self.generation))
-        return chunks(collections, self.chunk_size or config.fill_chunk_size())
+        return chunks(collections, self.chunk_size or config.fill_chunk_size(), config.most_mapped())
 
 
 class FillOperator(VerbOperator):

@@ -36,9 +36,10 @@ def outcome_summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: outcome[key] for key in ("from", "to", "generation", "epoch", "pending", "notes")}, "stages": stages}
 
 
-def chunks(collections: Iterable[str], size: int) -> list[list[str]]:
-    """Split ``collections`` in order into lists of at most ``size``."""
+def chunks(collections: Iterable[str], size: int, most: int | None = None) -> list[list[str]]:
+    """Split ``collections`` in order into lists of at most ``size``; of more, where there would be more than ``most`` lists."""
     names = list(collections)
+    size = max(size, -(-len(names) // most)) if most else size
     return [names[start : start + size] for start in range(0, len(names), size)]
 
 

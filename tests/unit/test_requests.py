@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.counting import Count, Lake
@@ -95,3 +96,15 @@ def test_upgrade_that_removes(lake: Lake) -> None:
     """Writers of the tables that go wait from the first seal on."""
     second = lake.release("1.1.0", first=TABLES, does='removal("{}")')
     within(lake.count(lambda: lake.upgrade(second)), 9, 80)
+
+
+def test_contract_that_drops_a_column(lake: Lake) -> None:
+    lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES), hold=timedelta(0))
+    lake.upgrade(lake.release("1.2.0", does='evolution("{}", drop=["w"])'))
+    within(lake.count(lambda: commands.contract(lake.env, at_once=True)), 5, 50)
+
+
+def test_verify_of_ledger_and_tables(lake: Lake) -> None:
+    lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES))
+    within(lake.count(lambda: verify_tables(LedgerReader(lake.env))), 5, 30)
+    within(lake.count(lambda: commands.verify_environment(lake.env, without_spark)), 5, 30)

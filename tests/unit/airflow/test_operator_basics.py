@@ -128,6 +128,14 @@ def test_operator_basics_chunks(size: int, expected: list[list[str]]) -> None:
     assert chunks((), size) == []
 
 
+@pytest.mark.parametrize("count, size, longest", [(10_240, 10, 10), (10_241, 10, 11), (30_000, 10, 30), (0, 10, 0), (3, 1, 1)])
+def test_there_are_never_more_chunks_than_airflow_maps_over(count: int, size: int, longest: int) -> None:
+    names = [f"t{n}" for n in range(count)]
+    found = chunks(names, size, 1024)
+    assert len(found) <= 1024 and [name for chunk in found for name in chunk] == names
+    assert max(map(len, found), default=0) == longest
+
+
 def outcome(stages: int) -> dict[str, Any]:
     stage = {"kind": "expand", "collection": "flights", "table_version": 3, "seconds": 0.25}
     return {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": [stage] * stages, "pending": [], "notes": []}

@@ -113,3 +113,14 @@ def test_cli_adopt_refused(run: Run, site: Site) -> None:
     refused(run, "adopt", *options, "--create", "--table", f"flights={site.folder}/nothing", code="table_missing", collection="flights")
     refused(run, "unmanage", "--env", env, "--collection", "flights", code="no_environment")
     assert not env.exists() and not release.exists()
+
+
+def test_a_table_where_its_own_rewrite_would_go_is_taken_with_a_note(run: Run, site: Site) -> None:
+    (site.folder / "lake" / "tables").mkdir(parents=True)
+    flights = site.table("flights").rename(site.folder / "lake" / "flights")
+    planes = site.table("planes").rename(site.folder / "lake" / "tables" / "planes")
+    tables = ("--table", f"flights={flights}", "--table", f"planes={planes}")
+    shown = run("adopt", "--env", site.folder / "lake", "--release", site.release, "--create", *tables)
+    assert (
+        " ".join(shown.stdout.split()).count("it lies where its rewrite or replacement would go, which will be refused (inside_table)") == 1
+    )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, read_fence
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, newest_fence
 from airflow_provider_schemamig.core.delta.errors import LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding, of_row
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
+from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, shard_folders
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Leader, Shard, ShardState
@@ -81,22 +82,26 @@ def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...
     """Yield what is wrong with the tables of live shards; those of retired ones are removed before their row is."""
     epoch = Epoch(next_epoch(state) - 1)
     highest = epoch
-    for shard in shards:
-        if shard.state is not ShardState.LIVE or _place(env, shard) is None:
-            continue
+    recall_heads(env)
+    live = [shard for shard in shards if shard.state is ShardState.LIVE and _place(env, shard) is not None]
+
+    def look(shard: Shard) -> tuple[int, str | None] | TableMissing | LogTruncated:
         store = env.table_store(shard.uri, shard.table_id)
         try:
-            fence = read_fence(store, Fence(state.config.env_id, shard.shard, epoch).app_id)
-            sealed_for = read_head(store).sealed_for
-        except TableMissing as error:
-            yield of_row("table_missing", Shard.COLLECTION, encode_key(shard.key), error.message.rstrip("."))
-        except LogTruncated:
-            continue  # ``status`` looks into the log and says what it lacks
-        else:
-            highest = max(highest, Epoch((fence or 0) // EPOCH_STRIDE))
+            head = read_head(store)
+            return newest_fence(store, head, Fence(state.config.env_id, shard.shard, epoch).app_id) or 0, head.sealed_for
+        except (TableMissing, LogTruncated) as error:
+            return error
+
+    for shard, found in zip(live, env.each(look, live), strict=True):
+        if isinstance(found, TableMissing):
+            yield of_row("table_missing", Shard.COLLECTION, encode_key(shard.key), found.message.rstrip("."))
+        elif not isinstance(found, LogTruncated):  # else ``status`` looks into the log and says what it lacks
+            fence, sealed_for = found
+            highest = max(highest, Epoch(fence // EPOCH_STRIDE))
             # A live table is sealed only while its leader's intent says so: a seal of a lost history nobody would lift.
             if sealed_for is not None and not state.intents_of(shard.shard):
-                text = f"its table at {store.location.uri} is sealed for {sealed_for}: every write to it is refused"
+                text = f"its table at {env.table_location(shard.uri).uri} is sealed for {sealed_for}: every write to it is refused"
                 yield of_row("seal_unknown", Shard.COLLECTION, encode_key(shard.key), text)
     if highest > epoch:
         text = f"epoch {epoch}, and a table was fenced by epoch {highest} already"

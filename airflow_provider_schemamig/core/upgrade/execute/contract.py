@@ -7,6 +7,7 @@ collection, and its own way back leads to schemas that have the column still.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import DropColumn
 from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
@@ -122,7 +123,9 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
         return updates
 
     leader.append(begin)
-    ended = [_Ended(table, _transition(leader, table)) for table in hold.tables if table.dropped]
+    dropped = [table for table in hold.tables if table.dropped]
+    others = leader.env.each(functools.partial(_is_anothers, leader), dropped)
+    ended = [_Ended(table, _transition(leader, table, is_other)) for table, is_other in zip(dropped, others, strict=True)]
     commit_transitions(leader, IntentKind.CONTRACT, [item.transition for item in ended if item.transition is not None])
 
     def delete(shard: Shard) -> tuple[float, bool]:
@@ -143,11 +146,10 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
 
 def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
     """Yield what somebody changed on the tables from which the end of the hold drops something."""
-    for table in hold.tables:
-        name = live_collection(leader.state, table.shard)
-        if name is None or not dropped_paths(leader.state.entry(name), table):
-            continue
-        head = look_or_none(table_store(leader.env, leader.state, table.shard))
+    named = ((live_collection(leader.state, table.shard), table) for table in hold.tables)
+    asked = [(name, table) for name, table in named if name is not None and dropped_paths(leader.state.entry(name), table)]
+    heads = leader.env.each(lambda item: look_or_none(table_store(leader.env, leader.state, item[1].shard)), asked)
+    for (name, _), head in zip(asked, heads, strict=True):
         if head is not None and not head.is_another and (found := drift_of(leader.state, name, head)):
             yield DriftFound(collection=name, differences=found)
 
@@ -188,7 +190,12 @@ def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:
     return [] if known.state in (to, HoldState.CLOSED) else [Put(replace(known, state=to))]
 
 
-def _transition(leader: LeaderWriter, held: HeldTable) -> Transition | None:
+def _is_anothers(leader: LeaderView, held: HeldTable) -> bool:
+    """Return whether somebody made another table in the place of one from which something is to be dropped."""
+    return live_collection(leader.state, held.shard) is not None and is_another(leader.env, leader.state.shards[held.shard])
+
+
+def _transition(leader: LeaderWriter, held: HeldTable, is_anothers: bool) -> Transition | None:
     """Return the commit that drops what the hold kept of a table; None if it is gone already, with its collection or by an earlier try."""
     name = live_collection(leader.state, held.shard)
     if name is None:
@@ -197,9 +204,8 @@ def _transition(leader: LeaderWriter, held: HeldTable) -> Transition | None:
     paths = dropped_paths(entry, held)
     if not paths:
         return None
-    shard = leader.state.shards[held.shard]
-    if is_another(leader.env, shard):
-        _left_alone(leader, shard)
+    if is_anothers:
+        _left_alone(leader, leader.state.shards[held.shard])
         return None
     return Transition(name, held.shard, entry.physical, tuple(map(DropColumn, paths)))
 

@@ -7,9 +7,11 @@ logs, and asks Spark about rows where a log does not tell. It writes nothing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -55,18 +57,23 @@ def verify(env: EnvironmentRoot, state: State, jobs: Jobs, collections: Collecti
     names = asked_for(state, collections)
     found: list[_Found | RowQuestion] = []
     tables = {}
-    for name in names:
-        table = look(env, state, name)
+    recall_heads(env)
+    for name, (table, by_the_log) in zip(names, env.each(functools.partial(_look, env, state), names), strict=True):
         if table is None:
             found.append(Unasked(name, None, "no Delta table is there, or another one than the ledger knows"))
         else:
             tables[name] = table
-            found += _by_the_log(table)
+            found += by_the_log
     dues, absent = dues_of(env, state, list(tables), {})
     found += [_of_key(tables[item.collection], item) for item in dues]
     found += [Unasked(name, key.element, f"{key.rule}: its columns or the table it refers to are not there") for name, key in absent]
     violations = ask(env, jobs, [item.check for item in found if isinstance(item, RowQuestion)])
     return sorted_out([_answer(item, violations) if isinstance(item, RowQuestion) else item for item in found])
+
+
+def _look(env: EnvironmentRoot, state: State, collection: CollectionName) -> tuple[VerifiedTable | None, Sequence[_Found | RowQuestion]]:
+    table = look(env, state, collection)
+    return table, () if table is None else list(_by_the_log(table))
 
 
 def _by_the_log(table: VerifiedTable) -> Iterator[_Found | RowQuestion]:

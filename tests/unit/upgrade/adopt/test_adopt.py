@@ -265,16 +265,6 @@ def test_a_table_inside_another_ones_folder_is_refused(site: Site) -> None:
     assert caught_one.value.remedy == "Move the inner table to a folder of its own."
 
 
-def test_a_table_where_its_own_rewrite_would_go_is_taken_with_a_note(site: Site) -> None:
-    (site.folder / "lake" / "tables").mkdir(parents=True)
-    flights = site.table("flights").rename(site.folder / "lake" / "flights")
-    planes = site.table("planes").rename(site.folder / "lake" / "tables" / "planes")
-    notes = site.adopt(flights=flights, planes=planes).notes
-    assert [note.partition(" (")[0] for note in notes if "inside_table" in note] == [
-        "flights: it lies where its rewrite or replacement would go, which will be refused"
-    ]
-
-
 def test_a_folder_with_other_files_is_not_written_into(site: Site) -> None:
     site.release.mkdir()
     (site.release / "notes.txt").write_text("mine")
