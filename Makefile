@@ -47,7 +47,7 @@ endif
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
 	@ops/browser.sh
-	@$(PYTEST) -m "soak or system" --timeout 1800 tests
+	@$(PYTEST) -m "soak or system" --timeout 1800 -o faulthandler_timeout=3600 tests
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
 	@$(BIN)/uv pip compile requirements.in -o requirements.txt --quiet --generate-hashes --universal --python-version 3.11 \

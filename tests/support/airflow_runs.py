@@ -35,18 +35,20 @@ class Answer(threading.Thread):
         super().__init__(daemon=True)
         self.option = option
         self.question: str | None = None
+        self._asked_by: Any = None
 
     def run(self) -> None:
         """Answer the question that waits; looked for again where the task that asks it holds the database meanwhile."""
         from sqlalchemy.exc import OperationalError
 
         deadline = time.monotonic() + 300
-        while self.question is None and time.monotonic() < deadline:
+        is_taken_up = False
+        while not is_taken_up and time.monotonic() < deadline:
             with contextlib.suppress(OperationalError):
-                self.question = self._answered()
+                is_taken_up = self._is_taken_up() if self.question else self._answer()
             threading.Event().wait(0.2)  # the runs of these tests take all sleeps away
 
-    def _answered(self) -> str | None:
+    def _answer(self) -> bool:
         from airflow.models.hitl import HITLDetail
         from airflow.utils.session import create_session
         from sqlalchemy import select
@@ -54,10 +56,30 @@ class Answer(threading.Thread):
         with create_session() as session:
             waiting = [row for row in session.scalars(select(HITLDetail)) if not row.response_received]
             if not waiting or str(waiting[0].task_instance.state) != "awaiting_input":
-                return None
+                return False
             question = f"{waiting[0].subject}\n{waiting[0].body}"
+            self._asked_by = waiting[0].ti_id
             self._respond(waiting[0].task_instance, session)
-        return question
+        self.question = question
+        return False
+
+    def _is_taken_up(self) -> bool:
+        """Return whether the task goes on. ``dag.test()`` parks it a second time, a moment after the task did; an answer that came in
+        between has to wake it again."""
+        from airflow.models.hitl import HITLDetail
+        from airflow.models.taskinstance import TaskInstance
+        from airflow.models.trigger import handle_event_submit
+        from airflow.triggers.base import TriggerEvent
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            task, detail = session.get(TaskInstance, self._asked_by), session.get(HITLDetail, self._asked_by)
+            if task is None or detail is None or task.end_date is not None:
+                return True
+            if str(task.state) == "awaiting_input":
+                event = TriggerEvent(detail.as_resume_event_payload())  # type: ignore[no-untyped-call]
+                handle_event_submit(event, task_instance=task, session=session)
+        return False
 
     def _respond(self, ti: Any, session: Any) -> None:
         from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
