@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
+from airflow_provider_schemamig.core.html.render import size
+from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, refusals_of
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def show_error(to: Console, error: SchemamigError) -> None:
     """Print the code, the collection, what is wrong and what to do. Several refusals are numbered, each complete."""
     refusals = refusals_of(error)
     if len(refusals) < 2:
-        _show_one(to, "conflict" if error.retryable else "error", refusals[0] if refusals else error)
+        head = "conflict" if isinstance(error, Conflict) else "" if error.retryable else "error"  # Ctrl-C is neither
+        _show_one(to, head, refusals[0] if refusals else error)
         return
     to.print(Text(f"{len(refusals)} reasons against it:", style="bold red"))
     for number, refusal in enumerate(refusals, start=1):
@@ -31,7 +33,7 @@ def show_error(to: Console, error: SchemamigError) -> None:
 
 
 def _show_one(to: Console, head: str, error: SchemamigError) -> None:
-    title = Text.assemble((head, "bold red"), " ", (error.code, "bold"))
+    title = Text.assemble((f"{head} " if head else "", "bold red"), (error.code, "bold"))
     if error.subject:
         title.append(f"  {error.subject}", style="cyan")
     to.print(title)
@@ -145,11 +147,11 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
 
 
 def _cost(hold: Mapping[str, Any]) -> str:
-    """Return what is kept for it, where that is known: ``, at the cost of 1,024 bytes (airports g2-1a2b; a: x)``."""
+    """Return what is kept for it, where that is known: ``, at the cost of about 1.0 kB (airports g2-1a2b; a: x)``."""
     if not hold.get("keeps"):
         return ""
     kept = "; ".join(f"{item['collection']}: {', '.join(item['columns']) or item['shard']}" for item in hold["keeps"])
-    return f", at the cost of about {hold['bytes']:,} bytes ({kept})"
+    return f", at the cost of about {size(hold['bytes'])} ({kept})"
 
 
 def show_notes(to: Console, notes: Sequence[str]) -> None:

@@ -170,5 +170,9 @@ def _nodes(nodes: Sequence[Document]) -> RenderableType:
     names = list(dict.fromkeys(key for node in nodes for key in node))
     table = table_of(*names)
     for node in nodes:
-        table.add_row(*(str(node.get(name) if node.get(name) is not None else "") for name in names))
+        table.add_row(*(_node_cell(name, node.get(name)) for name in names))
     return table
+
+
+def _node_cell(name: str, value: Any) -> str:
+    return "" if value is None else when(value) if name in ("since", "lease_until", "at") else str(value)

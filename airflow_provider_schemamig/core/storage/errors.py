@@ -176,7 +176,7 @@ class StorageReadOnly(Refusal):
 
 class StorageFull(Refusal):
     code = "storage_full"
-    message = "no space is left to write {uri}; nothing was changed."
+    message = "no space is left to write {uri}; this write left nothing behind."
     next_action = "Make room on the device or raise the quota, then run again."
     uri: str
 
