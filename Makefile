@@ -46,7 +46,7 @@ $(TOPICS): bench ;
 endif
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
-	@ops/browser.sh
+	@ops/browser.sh; ops/fab.sh
 	@$(PYTEST) -m "soak or system" --timeout 1800 -o faulthandler_timeout=3600 tests
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
