@@ -89,7 +89,7 @@ def compare_and_evolve_schema(
         answer = _answer(env, state, collection, expected, new)
         if answer is not None:
             return answer
-        leader = _work(env, state, collection, listen)
+        leader = _work(env, state, listen)
         claim = _claim(leader, collection, expected, new)
         if claim is not None:
             _finish(leader, claim)
@@ -145,7 +145,7 @@ def _changes(entry: SchemaEntry, new: Declaration) -> tuple[Change, ...]:
 # --- the change ----------------------------------------------------------------------------------------------------------------------
 
 
-def _work(env: EnvironmentRoot, state: State, collection: CollectionName, listen: Listener) -> LeaderWriter:
+def _work(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
     no_open_deployment(state)
     if state.leader is None:
         raise WrongState(
@@ -159,7 +159,7 @@ def _work(env: EnvironmentRoot, state: State, collection: CollectionName, listen
         states=(DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK),
     )
     no_open_hold(leader.state)
-    keep_fences(leader, {leader.state.shard_of(collection).shard})
+    keep_fences(leader)
     return leader
 
 

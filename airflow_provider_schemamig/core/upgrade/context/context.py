@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
-from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.schema.properties import FORGETS
@@ -264,24 +264,15 @@ def leading(state: State, generation: Generation, *, task: str, states: Sequence
     return deployment, row
 
 
-def keep_fences(leader: LeaderWriter, shards: Collection[ShardId] | None = None) -> None:
+def keep_fences(leader: LeaderWriter) -> None:
     """Put the fence anew on tables that have forgotten it: somebody had them forget transaction identifiers, and a checkpoint came then.
 
-    Before any work of a leader; ``shards``: all that it works on, where it is not every live one. A table whose fence was seen is asked
-    for its head alone. Raises DriftFound where a table forgets them still, and what ``put_fence`` raises.
+    Before any work of a leader, and also on tables that it has nothing to do with: after a restore of the ledger, statements of the lost
+    history may still come to any of them. A table whose fence was seen is asked for its head alone. Raises DriftFound where a table forgets
+    them still, and what ``put_fence`` raises.
     """
     rows = [row for row in leader.state.shards.values() if row.fenced_by is not None and row.state is ShardState.LIVE]
-    rows = [row for row in rows if shards is None or row.shard in shards]
     leader.env.for_each(functools.partial(_keep_fence, leader), rows)
-
-
-def worked_on(leader: LeaderView) -> set[ShardId]:
-    """Return the shards that the deployment's own tasks may write to: those of its plan, of holds that it ends, and what was left open."""
-    state, names = leader.state, set[CollectionName]()
-    for step in leader.plan.target.steps:
-        names |= {step.collection} if isinstance(step, Create) else {step.collection, step.old.name}
-    held = {table.shard for hold in unclosed_holds(state) for table in hold.tables}
-    return {shard for shard, row in state.shards.items() if row.collection in names} | held | {i.shard for i in state.intents.values()}
 
 
 def _keep_fence(leader: LeaderView, row: Shard) -> None:

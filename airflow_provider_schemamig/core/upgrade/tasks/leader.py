@@ -38,7 +38,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     no_open_deployment,
     no_open_hold,
     pending_holds,
-    worked_on,
 )
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
@@ -357,7 +356,7 @@ def _led(
         nonlocal tries
         tries += 1
         found = leader if tries == 1 else taken_up()
-        keep_fences(found, worked_on(found) if states is LED else None)
+        keep_fences(found)
         run(found)
         return found
 
