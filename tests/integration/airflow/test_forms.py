@@ -19,12 +19,16 @@ pytestmark = pytest.mark.airflow
 
 SHIPPED = sorted(path.stem for path in DAGS.glob("*.py"))
 #: What a person has to say: there is no default for it.
-SAID = {"schemamig_alter": {"statement": "ALTER TABLE flights ADD COLUMN gate STRING"}}
+SAID = {
+    "schemamig_alter": {"statement": "ALTER TABLE flights ADD COLUMN gate STRING"},
+    "schemamig_restore": {"collection": "flights"},
+}
 TASKS = {
     "schemamig_alter": {"alter": "success"},
     "schemamig_control": {"action": "success", "pause": "success", "resume": "skipped", "cancel": "skipped"},
     "schemamig_maintenance": {"contract": "skipped", "compact": "skipped"},
     "schemamig_replicate": {"replicate.collections": "success", "replicate.bring": "skipped", "replicate.run_time": "success"},
+    "schemamig_restore": {"restore": "success"},
     "schemamig_rollback": {"rollback": "success"},
     "schemamig_upgrade": {"fingerprint": "skipped", "cutover_and_commit": "skipped"},
     "schemamig_verify": {"verify": "success"},
@@ -97,6 +101,7 @@ def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypa
     verbs: Any = install(monkeypatch, FakeVerbs(due=False))
     consistent = SimpleNamespace(unasked=(), findings=(), kept=())
     verbs.verify_environment = verbs.watch_keys = lambda *arguments: consistent
+    verbs.restore_rows = lambda *ends, **options: SimpleNamespace(version=1, table_version=2, rows=3)
     verbs.collections = ()
     monkeypatch.setattr(controls, "pause", lambda env, collection, **said: Control(collection or "*", paused=True))
     monkeypatch.setattr("airflow_provider_schemamig.operators.replicas.StreamChunksOperator.execute", lambda task, context: [])
