@@ -26,7 +26,7 @@ AUTO = "auto"
 
 
 class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
-    """Follow the gate that the run asks for; the others are skipped.
+    """Follow the gate that the run asks for; the others are skipped. All are, where nothing was planned.
 
     :param gate: (templated) ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``), ``none``, or ``auto``: ``none``
         where preflight found no reason to ask anybody, else ``approval``. The log has the reasons.
@@ -43,6 +43,8 @@ class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
         self.plan_task_id = plan_task_id
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
+        if self.plan_task_id and context["ti"].xcom_pull(task_ids=self.plan_task_id, key="generation") is None:
+            return ()  # an approval for several environments came, and there is nothing to do in this one
         gate = self._by_risk(context) if self.gate == AUTO else self.gate
         if gate not in self.paths:
             raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}, {AUTO}")
@@ -97,6 +99,15 @@ class PlanApprovalOperator(ApprovalOperator):
             if answers[0] == self.REJECT:
                 run_notes.say(context, f"rejected by {who or 'nobody (the default)'}; the environment is as before. {self.subject}")
         return super().execute_complete(context, event)
+
+
+class PlansApprovalOperator(PlanApprovalOperator):
+    """Ask a person once about the plans for several environments (``approve_together``).
+
+    The page of one environment does not answer it: the answer is for all of them.
+    """
+
+    operator_extra_links = ()  # type: ignore[assignment]  # both lead to one environment
 
 
 def answered_by(answer: Mapping[str, Any] | None) -> str | None:

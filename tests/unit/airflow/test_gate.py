@@ -16,17 +16,14 @@ from tests.support.final_refusals import fails_for_good
 PATHS = {"approval": "g.approval", "ledger": "g.ledger_approval", "none": "g.promote"}
 
 
-def chosen(gate: str, risks: Any = None, **arguments: Any) -> Any:
+def chosen(gate: str, risks: Any = None, generation: int | None = 7, **arguments: Any) -> Any:
     operator = PromotionGateOperator(task_id="gate", gate=gate, paths=PATHS, **{"plan_task_id": "g.preflight", **arguments})
-    asked: list[dict[str, str]] = []
 
-    def xcom_pull(**what: str) -> Any:
-        asked.append(what)
-        return risks
+    def xcom_pull(*, task_ids: str, key: str) -> Any:
+        assert task_ids == "g.preflight"
+        return {"generation": generation, "risks": risks}[key]
 
-    found = operator.choose_branch({"ti": SimpleNamespace(xcom_pull=xcom_pull)})  # type: ignore[typeddict-item]
-    assert asked in ([], [{"task_ids": "g.preflight", "key": "risks"}])
-    return found
+    return operator.choose_branch({"ti": SimpleNamespace(xcom_pull=xcom_pull)})  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +39,10 @@ def chosen(gate: str, risks: Any = None, **arguments: Any) -> Any:
 )
 def test_the_gate_that_is_followed(gate: str, risks: list[str] | None, wanted: str) -> None:
     assert chosen(gate, risks) == wanted
+
+
+def test_no_gate_is_followed_where_nothing_was_planned() -> None:
+    assert chosen("none", [], None) == ()
 
 
 def test_without_a_preflight_the_risk_is_not_known() -> None:
