@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -264,7 +265,8 @@ class DocumentOperator(EnvironmentOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         found = self.run_verb(context)
-        self.log.info("%s: %s", self.environment, found)
+        said = (f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in found.items() if value is not None)
+        self.log.info("%s: %s", self.environment, visible("; ".join(said)))
         return found
 
 

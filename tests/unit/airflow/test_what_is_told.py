@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, HoldInUse
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from airflow_provider_schemamig.operators.base import DocumentOperator
 from airflow_provider_schemamig.operators.compaction import CompactOperator
 from airflow_provider_schemamig.operators.gate import PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import ContractOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
@@ -111,6 +112,16 @@ def test_a_pause_is_told_with_what_ends_it(verbs: FakeVerbs, context: Any, log: 
         ExpandOperator(task_id="t", environment=LAKE, generation=7).execute(context)
     assert "Deferred: [paused] expand waits: paused by ann. " in (told := log())
     assert "`schemamig resume --env s3://lake/prod` ends a pause" in told
+
+
+def test_what_a_verb_answers_is_told_without_what_it_does_not_say(verbs: FakeVerbs, context: Any, log: Callable[[], str]) -> None:
+    class Answers(DocumentOperator):
+        def run_verb(self, context: Any) -> dict[str, Any]:
+            return {"collection": "flights", "paused": True, "window": None, "keeps": ["a"], "reason": "a\x1b[31mb"}
+
+    Answers(task_id="t", environment=LAKE).execute(context)
+    assert 's3://lake/prod: collection flights; paused true; keeps ["a"]; reason a' in (told := log())
+    assert "window" not in told
 
 
 def operators(error: Exception, verbs: FakeVerbs) -> list[Any]:
