@@ -66,7 +66,8 @@ class ExplainedRuns:
             return outcome
 
         def settled(writer: LeaderWriter, *given: Any, **options: Any) -> None:
-            is_open = bool(writer.state.intents)
+            holds = writer.state.holds.values()
+            is_open = bool(writer.state.intents) or any(hold.state is HoldState.ROLLING_BACK for hold in holds)
             settle(writer, *given, **options)
             if is_open:
                 self._look(writer)

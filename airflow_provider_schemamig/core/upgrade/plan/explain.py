@@ -184,6 +184,8 @@ class _Explainer:
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = ", ".join(stage.collections)
         summary = f"fence and finish or revert what an earlier leader left open on {names}"
+        if not names:
+            summary = "fence a rollback that was begun and not ended, and open its hold again"
         return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(ABORTS,))
 
     def visit_end_hold(self, stage: s.EndHold) -> Explanation:

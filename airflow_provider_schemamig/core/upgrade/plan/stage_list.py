@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from airflow_provider_schemamig.core.ledger.rows import Hold, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
 from airflow_provider_schemamig.core.online.errors import NotOnline
@@ -93,11 +93,14 @@ def _in_order(target: Target, found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
 def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
     """Return the stage that takes up what others left open.
 
-    A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on.
+    A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on. A rollback that was
+    begun and has announced nothing left its hold neither open nor over.
     """
-    intents = () if state is None else state.intents.values()
-    names = {intent.collection for intent in intents if target.is_deployed or intent.kind is not IntentKind.COMPACT}
-    return (s.Settle(tuple(sorted(names))),) if names else ()
+    if state is None:
+        return ()
+    names = {intent.collection for intent in state.intents.values() if target.is_deployed or intent.kind is not IntentKind.COMPACT}
+    is_begun = not target.is_deployed and any(hold.state is HoldState.ROLLING_BACK for hold in state.holds.values())
+    return (s.Settle(tuple(sorted(names))),) if names or is_begun else ()
 
 
 def _step_stages(

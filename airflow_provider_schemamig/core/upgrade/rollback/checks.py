@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Shard
 from airflow_provider_schemamig.core.ledger.state import State
@@ -19,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
-from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
 def to_roll_back(state: State) -> Deployment:
@@ -46,7 +47,8 @@ def begun_by(state: State, claim_id: str | None) -> Deployment | None:
 
 
 def check_undoable(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
-    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, DriftFound, WayBackGone.
+    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, UnsupportedFeature, DriftFound,
+    WayBackGone.
 
     DriftFound is for a table that would forget the fence, WayBackGone where rows that came since have to go back and the log does not tell
     any more which those are.
@@ -78,8 +80,20 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield OldTableMissing(collection=row.collection, uri=store.location.uri)
         elif head is not None and head.is_another:
             yield another_table(store, head, row.collection)
+        elif head is not None and (unwritable := _unwritable(head)) is not None:
+            unwritable.collection = row.collection
+            yield unwritable
         elif head is not None and (found := forgets(head.properties) or _drifted(state, names.get(row.shard), row, head, hold)):
             yield DriftFound(collection=row.collection, differences=tuple(map(str, found)), under_way=not is_committed)
+
+
+def _unwritable(head: Head) -> SchemamigError | None:
+    """Return why no commit of ours can be made on a table, which the way back seals, opens or changes; None: it can be."""
+    try:
+        check_writable(head.protocol, head.location.uri)
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def _drifted(state: State, name: CollectionName | None, row: Shard, head: Head, hold: Hold) -> Sequence[object]:

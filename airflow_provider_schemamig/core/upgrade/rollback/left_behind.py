@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
@@ -35,12 +35,12 @@ def lossy(env: EnvironmentRoot, state: State, deployment: Deployment) -> tuple[s
 
 
 def rows_came(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:
-    """Return whether users changed rows of a table that the deployment brought. A log that cannot tell any more counts as yes."""
+    """Return whether users changed rows of a table that the deployment brought. A log that cannot tell, or not any more, counts as yes."""
     if head_or_none(table_store(env, state, shard)) is None:
         return False
     try:
         return rows_since_commit(env, state, deployment, shard)
-    except LogTruncated:
+    except (LogTruncated, LogDamaged):  # damaged before its last checkpoint, which is all that others read
         return True
 
 

@@ -58,6 +58,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     announce_swaps,
     close_all_new,
     heads_of,
+    hold_again,
     open_again,
     open_all_old,
     shard_swaps,
@@ -97,8 +98,12 @@ def roll_back(
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
         note = append_history(env, HistoryEntry.ended("rollback", started, generation=leader.generation, outcome="begun"))
         leader.notes.extend([note] if note else [])
-    keep_fences(leader)
-    settle(leader, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
+    try:
+        keep_fences(leader)
+        settle(leader, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
+    except BaseException:
+        hold_again(leader)
+        raise
     if deployment.state is DeploymentState.COMMITTED:
         _undo_commit(leader, jobs, allow_lossy)
     else:
@@ -186,23 +191,28 @@ def _undo_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_loss
     _bring_back(leader, jobs, allow_lossy)
     swaps = announce_swaps(leader, shard_swaps(leader))
     undos = undos_of(leader, swaps)
-    warm_up(leader, undos, jobs)
-    closed = time.monotonic()
     try:
+        warm_up(leader, undos, jobs)
+        closed = time.monotonic()
         reverted = _while_sealed(leader, swaps, undos, jobs, allow_lossy)
+        sealed, kept = _left_behind(leader, swaps)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
         open_again(leader, swaps)
         raise
-    now = [swap.now for swap in swaps if swap.now is not None]
-    sealed = {shard: head.version for shard, head in zip(now, heads_of(leader, now), strict=True) if head is not None}
-    came = leader.env.each(lambda shard: rows_came(leader.env, leader.state, leader.deployment, shard), sealed)
-    kept = frozenset(shard for shard, is_kept in zip(sealed, came, strict=True) if is_kept)
     until = kept_until(leader.deployment)
     leader.append(lambda state: _flip(leader, state, reverted, swaps, sealed, until if kept else None))
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
     leader.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
     leader.report("rollback", None, None, started)
+
+
+def _left_behind(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> tuple[Mapping[ShardId, int], frozenset[ShardId]]:
+    """Return the versions at which the tables that the release brought are sealed, and which of them have rows that stay there."""
+    now = [swap.now for swap in swaps if swap.now is not None]
+    sealed = {shard: head.version for shard, head in zip(now, heads_of(leader, now), strict=True) if head is not None}
+    came = leader.env.each(lambda shard: rows_came(leader.env, leader.state, leader.deployment, shard), sealed)
+    return sealed, frozenset(shard for shard, is_kept in zip(sealed, came, strict=True) if is_kept)
 
 
 def _while_sealed(

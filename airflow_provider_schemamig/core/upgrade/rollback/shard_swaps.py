@@ -169,6 +169,22 @@ def open_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     leader.append(forget)
 
 
+def hold_again(leader: LeaderWriter) -> None:
+    """Open the hold of a rollback that fails before it has announced anything: the release stands as it was. Best effort.
+
+    Where intents of it are open, an earlier try had come further, and the ledger stays as it is.
+    """
+
+    def unless_begun(state: State) -> list[Update]:
+        hold = state.holds.get(leader.generation)
+        if hold is None or any(intent.generation == leader.generation for intent in state.intents.values()):
+            return []
+        return [Put(replace(hold, state=HoldState.OPEN))]
+
+    with contextlib.suppress(SchemamigError):
+        leader.append(unless_begun)
+
+
 def _is_open_again(leader: LeaderView, swap: ShardSwap) -> bool:
     try:
         if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
