@@ -97,7 +97,11 @@ class LedgerTable:
             return self._table.commit_id(version)
 
     def checkpoint(self) -> None:
-        """Write a Delta checkpoint of the version seen last."""
+        """Write a Delta checkpoint of the newest version.
+
+        It is looked for once more: one of a history that was lost would stand for the ledger that was put in its place.
+        """
+        self.head()
         self._table.checkpoint()
 
     def last_checkpoint(self) -> int:

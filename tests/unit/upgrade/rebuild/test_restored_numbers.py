@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.ledger.admin.backup import RestoredLedger, backup, restore
+from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.errors import LedgerConflict, LedgerDamaged, NumbersExhausted
@@ -21,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_
 from airflow_provider_schemamig.core.ledger.numbers import HIGHEST_EPOCH, LEAP, next_epoch, next_generation
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter, Put
+from airflow_provider_schemamig.core.ledger.table import LedgerTable
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
@@ -128,6 +130,30 @@ def test_a_process_that_knows_the_lost_history_appends_nothing_to_the_restored_o
     with pytest.raises(Fenced):
         LedgerWriter(lake.env).transact(lambda state: [Put(Control("late"))], authority)
     assert tree(scene.folder / "lake" / "_schemamig" / "ledger") == restored
+
+
+@pytest.mark.parametrize("since", [0, 8])
+def test_a_checkpoint_of_the_lost_history_is_not_put_into_the_restored_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, since: int
+) -> None:
+    """A process stood still between the rewrite of the ledger and its checkpoint, which would stand for a history that is gone."""
+    for number in range(3):
+        LedgerWriter(scene.lake.env).transact(lambda state, number=number: [Put(Control(f"c{number}", paused=True))])  # type: ignore[misc]
+    checkpoint = LedgerTable.checkpoint
+
+    def stood_still(table: LedgerTable) -> None:
+        scene.lose()
+        scene.restore()
+        for number in range(since):
+            LedgerWriter(elsewhere(scene.lake.env)).transact(lambda state: [Put(Control(f"n{number}"))])  # noqa: B023 - called right here
+        checkpoint(table)
+
+    monkeypatch.setattr(LedgerTable, "checkpoint", stood_still)
+    with pytest.raises(LedgerDamaged):
+        compact(LedgerWriter(scene.lake.env))
+    restored = elsewhere(scene.lake.env)
+    assert "c0" not in LedgerReader(restored).state().controls
+    assert verify(LedgerReader(restored)) == ()
 
 
 def test_the_next_leader_fences_every_table_before_any_work(scene: Scene) -> None:
