@@ -116,7 +116,10 @@ class SparkNotGiven(Refusal):
 class ShardMissing(Refusal):
     code = "shard_missing"
     message = "there is no Delta table at {uri}."
-    next_action = "Restore the table's folder, or declare replacement(...) or removal(...) for the collection."
+    next_action = (
+        "Restore the table's folder, give the collection up (`schemamig unmanage --collection {collection}`), or declare "
+        "replacement(...) or removal(...) for it."
+    )
     uri: str
 
 

@@ -10,7 +10,8 @@ from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
 from tests.support import foreign
 from tests.support.lake import rows
-from tests.support.upgrades import heartbeat, make_holds_due, refused
+from tests.support.upgrades import heartbeat, make_holds_due, refused, two_releases
+from tests.unit.cli.samples import Run
 from tests.unit.runbook.book import follow, sees
 from tests.unit.runbook.scenes import ROW, Scene
 
@@ -67,6 +68,28 @@ def test_a_table_that_is_gone_comes_from_a_backup(first: Scene, tmp_path: Path) 
     follow(first.run, "A table is gone or another one", "bring the table's folder back", ENV=first.env)
     first.upgrade(first.releases.two)
     first.is_right("1.1.0")
+
+
+def test_a_table_that_is_gone_for_ever_is_given_up(first: Scene) -> None:
+    shutil.rmtree(first.lake.path("t"))
+    follow(first.run, "A table is gone or another one", "its files are nowhere any more", ENV=first.env, COLLECTION="t")
+    assert "t" not in commands.status(Environment.open(first.env)).document["collections"]
+    assert first.run("ledger", "verify", "--env", first.env).exit_code == 0
+
+
+def test_a_hold_that_cannot_end_as_its_table_is_gone_ends_when_that_is_given_up(tmp_path: Path, run: Run) -> None:
+    two = "CREATE TABLE t (id BIGINT, g INT);", "CREATE TABLE t (id BIGINT);"
+    lake = two_releases(tmp_path, *two, 'evolution("t", drop=["g"])')
+    lake.upgrade(lake.second)
+    shutil.rmtree(lake.path("t"))
+    make_holds_due(lake)
+    env = lake.env.location.uri
+    stuck = run("contract", "--env", env, "--json")
+    assert stuck.document["error"]["code"] == "shard_missing"
+    assert "`schemamig unmanage --collection t`" in stuck.document["error"]["next"]
+    follow(run, "A table is gone or another one", "its files are nowhere any more", ENV=env, COLLECTION="t")
+    assert run("contract", "--env", env).exit_code == 0
+    assert commands.status(Environment.open(env)).document["holds"] == []
 
 
 def test_a_collection_that_an_upgrade_has_claimed(first: Scene) -> None:
