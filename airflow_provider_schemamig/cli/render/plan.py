@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -109,12 +109,38 @@ def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]
         if not mine:
             continue
         tree = Tree(Text.assemble((title, "bold"), (f"  {meaning}", "dim")), guide_style="dim")
-        for alike in _alike(mine):
+        groups = _alike(mine)
+        common = _common(groups) if explain else {}
+        elsewhere = {line for lines in common.values() for _, line in lines}
+        for alike in groups:
             branch = _branch(tree, alike)
             _columns(branch, alike[0].columns, most=None if explain else COLUMNS_SHOWN)
             if explain:
-                _explained(branch, alike[0], told)
+                _explained(branch, alike[0], told, elsewhere)
+        for names, lines in common.items():
+            branch = tree.add(Text(_names(names), style="cyan"))
+            for (label, style), line in lines:
+                branch.add(Text.assemble((label, style), line))
         yield tree
+
+
+#: What is said of a stage beside its changes: the field, how it begins, its style.
+_ASIDES = (("breaks", "breaks    ", "yellow"), ("irreversible", "for good  ", "red"), ("rollback", "rollback  ", "magenta"))
+
+
+def _common(groups: Sequence[Sequence[Explanation]]) -> dict[tuple[str, ...], list[tuple[tuple[str, str], str]]]:
+    """Return what is said alike of several branches, by the collections it is said of: it stands once, below them."""
+    named: dict[tuple[tuple[str, str], str], list[Sequence[Explanation]]] = {}
+    for alike in groups:
+        for field, label, style in _ASIDES:
+            for line in getattr(alike[0], field):
+                named.setdefault(((label, style), line), []).append(alike)
+    found: dict[tuple[str, ...], list[tuple[tuple[str, str], str]]] = {}
+    for said, among in named.items():
+        if len(among) > 1:
+            names = tuple(stage.collection for alike in among for stage in alike if stage.collection)
+            found.setdefault(names, []).append(said)
+    return found
 
 
 def _alike(stages: Sequence[Explanation]) -> list[list[Explanation]]:
@@ -157,18 +183,17 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more"
 
 
-def _explained(branch: Tree, stage: Explanation, told: set[str]) -> None:
+def _explained(branch: Tree, stage: Explanation, told: set[str], elsewhere: Collection[str]) -> None:
     is_change = stage.lines or stage.cost.value == "rewrite"  # any other stage's summary says it all
     if is_change and stage.cost.value not in told:
         told.add(stage.cost.value)
         branch.add(Text.assemble(("costs     ", "dim"), f"{stage.cost.value}: {REASONS[stage.cost.value]}"))
     for name, sql in stage.queries:
         branch.add(Text.assemble((f"{name:<10}", "dim"), sql.replace("\n", "\n" + " " * 10)))
-    for label, style, lines in (
-        ("how       ", "dim", stage.lines if stage.kind == "copy" else ()),
-        ("breaks    ", "yellow", stage.breaks),
-        ("for good  ", "red", stage.irreversible),
-        ("rollback  ", "magenta", stage.rollback),
-    ):
-        for line in lines:
-            branch.add(Text.assemble((label, style), line))
+    if stage.kind == "copy":
+        for line in stage.lines:
+            branch.add(Text.assemble(("how       ", "dim"), line))
+    for field, label, style in _ASIDES:
+        for line in getattr(stage, field):
+            if line not in elsewhere:
+                branch.add(Text.assemble((label, style), line))

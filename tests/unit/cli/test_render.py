@@ -108,6 +108,21 @@ def test_explain_says_why_and_for_whom() -> None:
     )
 
 
+def test_what_is_so_of_several_collections_is_explained_once() -> None:
+    both = ("writers in flight abort once",)
+    a = Explanation("expand", "a", "add x int", Cost.INSTANT, ("add x int",), breaks=both)
+    b = Explanation("expand", "b", "add y int", Cost.INSTANT, ("add y int",), breaks=(*both, "positional INSERT fails"))
+    assert trees([a, b], explain=True) == (
+        "Expand  adds, relaxes and widens; nothing is taken away\n"
+        "├── a  add x int  instant\n"
+        "│   └── costs     instant: one metadata commit a table; no row is read or written, however large the table is\n"
+        "├── b  add y int  instant\n"
+        "│   └── breaks    positional INSERT fails\n"
+        "└── a, b\n"
+        "    └── breaks    writers in flight abort once\n"
+    )
+
+
 def test_a_thousand_collections_alike_are_one_branch() -> None:
     stages = [Explanation("expand", f"c{number}", "add a int", Cost.INSTANT, ("add a int",)) for number in range(1000)]
     odd = Explanation("expand", "odd", "add [b] int", Cost.INSTANT, ("add [b] int",))
