@@ -191,10 +191,17 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
         source = None if isinstance(step, Create) else state.objects[step.old.name].shard
         return Declared(release, current, Shape(step.new, {}, paths), source, None, planned)
     before = state.entry(step.old.name)
-    known = shape_of(before)
+    known = _of_release(state, before, step.old)
     origins = {new: old for new, old in match(step.old, step.new, step.renames).items() if old not in known.new}
     names = {new: known.name_in_files(old) for new, old in origins.items()}
     return Declared(release, current, Shape(step.new, names, paths - names.keys()), before.shard, None, planned)
+
+
+def _of_release(state: State, entry: SchemaEntry, released: Declaration) -> Shape:
+    """Return the shape that the release before has, which is not the collection's where that was changed outside of a release since."""
+    ahead = state.unreleased_of(entry.collection)
+    names = None if ahead is None else state.names_in_release(ahead)
+    return shape_of(entry) if names is None else Shape(released, names)
 
 
 def planned_steps(env: EnvironmentRoot, deployment: Deployment) -> tuple[PlannedShape, ...]:

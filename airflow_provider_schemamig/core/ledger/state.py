@@ -52,7 +52,7 @@ from airflow_provider_schemamig.core.ledger.typed_rows import (
     to_replacement_key,
     to_schema_key,
 )
-from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, Generation, SchemaId, ShardId, Version
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -202,6 +202,13 @@ class State:
     def unreleased_of(self, collection: CollectionName) -> UnreleasedChange | None:
         """Return what a collection has that its release does not know of."""
         return self.ahead.get((collection, self.objects[collection].schema_id))
+
+    def names_in_release(self, ahead: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
+        """Return what the data files call the columns that the release declares, where it is another name; None if no schema tells."""
+        known = self.schemas_of(self.entry(ahead.collection).shard)
+        of_release = (entry for entry in known if entry.release is not None and entry.rolled_back is None)
+        released = [entry for entry in of_release if entry.declared.fields == ahead.released.fields]
+        return dict(max(released, key=lambda entry: entry.schema_id).stored_names) if released else None
 
     @property
     def dropped(self) -> Mapping[CollectionName, UnreleasedChange]:

@@ -245,7 +245,7 @@ def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[Merge
     by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
     refusals = []
     for item in taken:
-        missing = missing_in(_unreleased(state, item), by_source.get(item.name))
+        missing = missing_in(_unreleased(state, item), by_source.get(item.name), item.step.renames)
         if missing:
             refusals.append(ChangeNotInRelease(collection=item.name, changes=missing))
     raise_refusals(refusals)

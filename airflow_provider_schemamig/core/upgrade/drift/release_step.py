@@ -25,7 +25,6 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, declared_renames, dropped, outermost
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import names_in_release
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def step_to(state: State, foreign: Foreign, declared: Declaration) -> ReleaseSte
         return ReleaseStep(foreign.entry.declared, declared, declared_renames(foreign), dropped(foreign))
     if not ahead.released.fields:
         return ReleaseStep(ahead.released, declared, {})
-    names = names_in_release(state, ahead)
+    names = state.names_in_release(ahead)
     return _by_name(ahead.released, declared) if names is None else _by_identity(ahead, declared, names, foreign.head)
 
 

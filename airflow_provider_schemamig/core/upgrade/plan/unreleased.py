@@ -29,12 +29,15 @@ def from_here(state: State, steps: Sequence[MergedStep], read: Collection[Collec
     """Return the steps of a release over the tables as they are called here.
 
     What it creates or renames may have been created or renamed already, outside of a release. ``read``: the other collections that its
-    queries read. Raises MovedAhead for queries over what is not under its released name.
+    queries read. Raises MovedAhead for queries over what is not under its released name, or whose columns have names of each other.
     """
     moved = _moved(state)
     queried = set(read) | {step.old.name for step in steps if isinstance(step, Replace | RewriteStep)}
     gone = {**moved, **dict.fromkeys(state.dropped)}
     raise_refusals([MovedAhead(collection=name, now=gone[name]) for name in sorted(queried & gone.keys())])
+    read_by_name = sorted({*read, *(step.old.name for step in steps if isinstance(step, RewriteStep))})
+    taken = [(name, _taken_names(state, name)) for name in read_by_name]
+    raise_refusals([MovedAhead(collection=name, now=name, columns=columns) for name, columns in taken if columns])
     return tuple(sorted((_from_here(state, step, moved) for step in steps), key=lambda step: step.collection))
 
 
@@ -73,33 +76,43 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[Change
         ahead, step = state.unreleased_of(name), None if name in created else by_source.get(name)
         if ahead is None or isinstance(step, Remove):
             continue
-        missing = missing_in(ahead, step) or (_renamed_here(state, ahead, step) if isinstance(step, Evolve) else ())
+        missing = missing_in(ahead, step, _renamed_outside(state, ahead)) or _renamed_here(state, ahead, step)
         if missing:
             yield ChangeNotInRelease(collection=name, changes=missing)
 
 
-def _renamed_here(state: State, ahead: UnreleasedChange, step: Evolve) -> tuple[str, ...]:
-    """Return the renames made outside of a release that the step has as a drop and an addition: here it would find all in place, and any
-    other environment would lose the values."""
-    entry, names = state.entry(ahead.collection), names_in_release(state, ahead)
-    if names is None:
+def _renamed_here(state: State, ahead: UnreleasedChange, step: MergedStep | None) -> tuple[str, ...]:
+    """Return the renames made outside of a release that the step has as a drop and an addition, or not at all: here it would find all in
+    place, and any other environment would lose the values."""
+    if not (step is None or isinstance(step, Evolve)) or not ahead.released.fields:
         return ()
+    made, told = _renamed_outside(state, ahead), step.renames if step is not None else {}
+    return tuple(f"the rename of {path} to {name}" for path, name in sorted(made.items()) if told.get(path) != name)
+
+
+def _renamed_outside(state: State, ahead: UnreleasedChange) -> dict[ColumnPath, str]:
+    """Return what was renamed outside of a release: path in the release -> last name now, by the names in the data files.
+
+    Empty also where the ledger does not know the release's columns any more.
+    """
+    names, entry = state.names_in_release(ahead), state.entry(ahead.collection)
+    if names is None:
+        return {}
     here = {path_in_files(path, dict(entry.stored_names)): path for path, _ in walk(ahead.declared.fields)}
-    found = []
-    for path, _ in walk(ahead.released.fields):
-        now = here.get(path_in_files(path, names))
-        name = None if now is None else parent_and_name(now)[1]
-        if name is not None and name != parent_and_name(path)[1] and step.renames.get(path) != name:
-            found.append(f"the rename of {path} to {name}")
-    return tuple(found)
+    now = {path: here.get(path_in_files(path, names)) for path, _ in walk(ahead.released.fields)}
+    found = {path: parent_and_name(there)[1] for path, there in now.items() if there is not None}
+    return {path: name for path, name in found.items() if name != parent_and_name(path)[1]}
 
 
-def names_in_release(state: State, ahead: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
-    """Return what the data files call the columns that the release declares, where it is another name; None if no schema tells."""
-    known = state.schemas_of(state.entry(ahead.collection).shard)
-    of_release = (entry for entry in known if entry.release is not None and entry.rolled_back is None)
-    released = [entry for entry in of_release if entry.declared.fields == ahead.released.fields]
-    return dict(max(released, key=lambda entry: entry.schema_id).stored_names) if released else None
+def _taken_names(state: State, collection: CollectionName) -> tuple[str, ...]:
+    """Return the columns of the release whose names other columns have since, outside of a release, in words."""
+    ahead = state.unreleased_of(collection) if collection in state.objects else None
+    if ahead is None or not ahead.released.fields:
+        return ()
+    made = _renamed_outside(state, ahead)
+    moved = {path: join(parent_and_name(translate(path, made))[0], name) for path, name in made.items()}
+    taken = {path for path, now in moved.items() if field_at(ahead.declared.fields, path) or field_at(ahead.released.fields, now)}
+    return tuple(f"{path} is called {moved[path]} here" for path in sorted(taken))
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:
@@ -113,16 +126,21 @@ def renames_left(state: State, step: Evolve) -> Mapping[ColumnPath, str]:
     ahead = state.unreleased_of(step.old.name)
     if ahead is None:
         return step.renames
-    done = _renames_done(ahead, step.renames)
+    done = _renames_done(ahead, step.renames, _renamed_outside(state, ahead))
     return {translate(path, done): name for path, name in step.renames.items() if path not in done}
 
 
-def _renames_done(ahead: UnreleasedChange, renames: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+def _renames_done(ahead: UnreleasedChange, renames: Mapping[ColumnPath, str], made: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+    """Return those of a step's ``renames`` that the table has already. ``made``: what was renamed outside of a release.
+
+    By its name alone a column is known only where the release's is gone: two that exchanged their names both have one of the release's.
+    """
     done: dict[ColumnPath, str] = {}
     for path, name in sorted(renames.items(), key=lambda item: item[0].count(".")):
         here = translate(path, done)
         there = join(parent_and_name(here)[0], name)
-        if field_at(ahead.declared.fields, here) is None and field_at(ahead.declared.fields, there) is not None:
+        is_gone = field_at(ahead.declared.fields, here) is None and field_at(ahead.declared.fields, there) is not None
+        if made.get(path) == name or is_gone:
             done[path] = name
     return done
 
@@ -163,15 +181,18 @@ def caught_up(state: State) -> list[Drop]:
     ]
 
 
-def missing_in(ahead: UnreleasedChange, step: MergedStep | None) -> tuple[str, ...]:
-    """Return the changes, in words, that the release does not make at the same place; what it drops needs none."""
+def missing_in(ahead: UnreleasedChange, step: MergedStep | None, renamed: Mapping[ColumnPath, str]) -> tuple[str, ...]:
+    """Return the changes, in words, that the release does not make at the same place; what it drops needs none.
+
+    ``renamed``: path in the release -> last name now, of what was renamed outside of one.
+    """
     if step is None and not ahead.released.fields:
         return ("the whole table",)
     if step is None and ahead.released.name != ahead.collection:
         return (f"its new name (it was {ahead.released.name})",)
     made = _made(ahead, step)
     places = {_place(change) for change in made.changes}
-    done = _renames_done(ahead, step.renames) if isinstance(step, Evolve) else {}
+    done = _renames_done(ahead, step.renames, renamed) if isinstance(step, Evolve) else {}
     wanted = [change for change in diff(ahead.released, ahead.declared, done).changes if change.cost is not Cost.NONE]
     return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
 
