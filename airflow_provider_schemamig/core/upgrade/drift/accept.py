@@ -93,7 +93,7 @@ class _Taken:
     @property
     def has_id_alone(self) -> bool:
         """Return whether the table is as recorded but for its id, of which no release says anything."""
-        return self.foreign.has_other_id and not self.foreign.changes
+        return self.foreign.has_other_id and not self.foreign.changes and not self.foreign.again
 
     @property
     def id_text(self) -> str:
@@ -318,6 +318,9 @@ def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], versi
     details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}
     entries = [HistoryEntry.ended("accept", started, collection=name, generation=generation, detail=text) for name, text in details.items()]
     note = append_history(env, *entries)
+    for item in taken:
+        if item.foreign.again:
+            ids.setdefault(item.name, f"{', '.join(item.foreign.again)}: what was added since is the release's column now")
     again = [item.name for item in taken if item.changes and not item.step.is_needed]
     ids |= dict.fromkeys(again, f"the table is again as release {version} declares it, and no longer ahead of it")
     return (*(f"{name}: {text}" for name, text in ids.items()), *((note,) if note else ()))

@@ -27,14 +27,17 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
 from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import came_again, exchanged
 from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_renames
 from airflow_provider_schemamig.exceptions import Refusal
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """A table that is not what ``entry`` records, or has another id than ``table_id``. ``renames``: recorded path -> its last name now."""
+    """A table that is not what ``entry`` records, or has another id than ``table_id``. ``renames``: recorded path -> its last name now.
+
+    ``again``: columns that were dropped and added again. No change of a schema says so, the ledger takes note of it.
+    """
 
     entry: SchemaEntry
     table_id: str
@@ -42,6 +45,7 @@ class Foreign:
     recorded: Declaration
     live: Declaration
     renames: Mapping[ColumnPath, str]
+    again: tuple[ColumnPath, ...]
 
     @property
     def has_other_id(self) -> bool:
@@ -78,11 +82,12 @@ def foreign_changes(state: State, collection: CollectionName, head: Head) -> For
     entry = state.entry(collection)
     live = head.declaration(collection)
     table_id = state.shards[entry.shard].table_id
-    if head.table_id == table_id and not live_differences(entry.physical, live) and not exchanged(entry, head):
+    again = tuple(ColumnPath(difference.path) for difference in came_again(state, entry, head))
+    if head.table_id == table_id and not live_differences(entry.physical, live) and not exchanged(entry, head) and not again:
         return None
     known = {*dict(entry.physical.properties), FORGETS}
     live = replace(live, properties=tuple((key, value) for key, value in live.properties if key in known))
-    return Foreign(entry, table_id, head, _comparable(entry.physical), _comparable(live), _renames(entry, head))
+    return Foreign(entry, table_id, head, _comparable(entry.physical), _comparable(live), _renames(entry, head), again)
 
 
 def _comparable(declaration: Declaration) -> Declaration:
@@ -148,7 +153,8 @@ def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
     began = began_at(store, foreign)
     files_came = began is None or files_since(store, began - 1)
     changes = foreign.back
-    losses, impossible = [], []
+    losses = [f"{path}: it was dropped, and its values are gone; the one that was added since stays" for path in foreign.again]
+    impossible = []
     for change in changes:
         loss, hindrance = _judged(store, foreign, change, began, files_came)
         losses += [loss] if loss else []

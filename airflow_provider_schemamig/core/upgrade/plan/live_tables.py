@@ -151,18 +151,42 @@ def _is_renamed(state: State, intent: TransitionIntent, head: Head) -> bool:
 def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
     """Return the columns and fields that go by the name of another one than the ledger recorded; types and names may be the same as ever.
 
-    What another one is its name in the data files says. One that no schema knows is not looked at: an attempt of ours may have added it.
+    What another one is its name in the data files says. One that no schema knows is looked at where the recorded one has another name now:
+    an attempt of ours may have added it, but gives no name away outside of an intent.
     """
     stored = dict(entry.stored_names)
     recorded = {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(entry.physical.fields)}
     owners = {(parent_and_name(path)[0], identity): path for path, identity in recorded.items()}
+    now = {(parent_and_name(path)[0], physical_name(field)): path for path, field in fields_in(head.schema)}
     found = []
-    for path, field in fields_in(head.schema):
-        identity, owner = physical_name(field), owners.get((parent_and_name(path)[0], physical_name(field)))
-        if owner not in (None, path) and recorded.get(path, identity) != identity:
-            expected = f"the column that the data files call {recorded[path]}"
-            found.append(Drift(path, expected, f"the one they call {identity}, which was {owner}"))
+    for (parent, identity), path in now.items():
+        before = recorded.get(path, identity)
+        owner, there = owners.get((parent, identity)), now.get((parent, before))
+        if before == identity or (owner is None and there is None):
+            continue
+        which = f"the one they call {identity}, which was {owner}" if owner is not None else f"a new one, and that is called {there}"
+        found.append(Drift(path, f"the column that the data files call {before}", which))
     return tuple(found)
+
+
+def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
+    """Return the columns and fields that somebody dropped and added again: of the recorded one nothing is left but the name.
+
+    None while an attempt of ours is under way, which may have added them, and writes down what they are called in the data files.
+    """
+    if state.intents_of(entry.shard):
+        return ()
+    stored = dict(entry.stored_names)
+    recorded = {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(entry.physical.fields)}
+    now = {path: physical_name(field) for path, field in fields_in(head.schema)}
+    there = {(parent_and_name(path)[0], identity) for path, identity in now.items()}
+    known = {(parent_and_name(path)[0], identity) for path, identity in recorded.items()}
+    again = []
+    for path, before in recorded.items():
+        parent, identity = parent_and_name(path)[0], now.get(path, before)
+        if identity != before and (parent, before) not in there and (parent, identity) not in known:
+            again.append(Drift(path, f"the column that the data files call {before}", f"one that was added since, {identity}"))
+    return tuple(again)
 
 
 def check_names(state: State, collection: CollectionName, head: Head) -> None:
@@ -191,7 +215,8 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
         return identity
     expected = state.entry(collection).physical
     live = head.declaration(collection)
-    found = (*live_differences(expected, live), *exchanged(state.entry(collection), head))
+    entry = state.entry(collection)
+    found = (*live_differences(expected, live), *exchanged(entry, head), *came_again(state, entry, head))
     if not found:
         return identity
     for intent in state.intents_of(shard):

@@ -108,6 +108,9 @@ WAYS: dict[str, Way] = {
     ),
     "exchange inside": Way(exchanged_inside, None),
     "take a name": Way(took_a_name, None, lossy=True),
+    "give a name to a new one": Way(
+        lambda path: alter(path, fields(gate=mapped("door", 2, "gate"), new=mapped("gate", 7, "col-7"))), None, lossy_with_rows=True
+    ),
     "drop": Way(lambda path: alter(path, fields(gate=None)), 'evolution("flights", drop=["gate"])', lossy=True),
     "drop a required one": Way(lambda path: alter(path, fields(id=None)), 'evolution("flights", drop=["id"])', impossible=True),
     "widen": Way(lambda path: alter(path, fields(seats=mapped("seats", 3, kind="long"))), 'evolution("flights")', impossible=True),
