@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+#: How delta-rs ends its words on a file that has a struct of the table with other fields only.
+_NOTHING_IN_COMMON = "no field name overlap"
+
 
 @dataclass(frozen=True, slots=True)
 class PinnedRead:
@@ -86,8 +89,14 @@ class Reader(Handle):
         check_times(place.store, place.head, fit.source.fields, self.collection, "reading")
         table = DeltaTable(place.uri, version=pinned.version, storage_options=self._env.delta_options)
         names = [field.name for field in fit.source.fields]
-        # A table's first column stands in where none is needed: rows have to be counted all the same.
-        rows = pa.table(table.scan(columns=names or [place.live.fields[0].name]))
+        try:
+            # A table's first column stands in where none is needed: rows have to be counted all the same.
+            rows = pa.table(table.scan(columns=names or [place.live.fields[0].name]))
+        except pa.ArrowInvalid as error:
+            if _NOTHING_IN_COMMON not in str(error):
+                raise
+            because = "a file has none of the fields that a struct of the table has now, which delta-rs cannot show as NULL"
+            raise NeedsSpark(collection=self.collection, doing="reading", because=because) from None
         return show(rows, fit)
 
     def pin(self, columns: Sequence[str] | None = None) -> PinnedRead:
