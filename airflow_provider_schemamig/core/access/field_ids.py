@@ -22,12 +22,14 @@ class Shape:
     """The columns of a table, or those that a release declares.
 
     ``stored``: dotted path -> name in the data files, where that is not the field's own. ``new``: fields that no table is known to have
-    yet, so that nothing but their names is known of them.
+    yet, so that nothing but their names is known of them. ``retyped``: columns that took the place of one of another type; where a table
+    lacks one, its values are in the other.
     """
 
     declaration: Declaration
     stored: Names = field(default_factory=dict)
     new: frozenset[ColumnPath] = frozenset()
+    retyped: frozenset[ColumnPath] = frozenset()
 
     @property
     def fields(self) -> Fields:

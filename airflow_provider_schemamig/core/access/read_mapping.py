@@ -101,6 +101,7 @@ class _Fitter:
         self._origins: Origins = match_fields(live, wanted)
         self._evidence = evidence
         self._gone = gone
+        self._retyped = wanted.retyped
         self.renames: dict[ColumnPath, str] = {}
 
     def fields(self, live: Fields, wanted: Fields, origin: str, path: str) -> tuple[Fields, Fields]:
@@ -122,6 +123,8 @@ class _Fitter:
     def _missing(self, field: Field, path: ColumnPath) -> Field:
         if self._gone is not None:
             raise Unfit(path, self._gone)
+        if path in self._retyped:
+            raise Unfit(path, "has another type in the table since a rollback")
         if not field.nullable:
             raise Unfit(path, "is NOT NULL, and the table does not have it yet")
         for clause, text in clauses_of(field):

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, ShardId, Version
 from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, RewriteStep
 from airflow_provider_schemamig.core.release.merge.merged import Replace as ReplaceStep
@@ -101,7 +101,11 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
     entry = entry_of_release(state, collection, release)
     if entry is None:
         raise NotInRelease(collection=collection, release=release)
-    return Declared(release, current, shape_of(entry), entry.shard, entry)
+    swapped = {name for _, table in state.held_of(entry.shard) for name in table.swapped}
+    shape = shape_of(entry)
+    retyped = (ColumnPath(field.name) for field in entry.declared.fields)
+    shape = replace(shape, retyped=frozenset(path for path in retyped if shape.name_in_files(path) in swapped))
+    return Declared(release, current, shape, entry.shard, entry)
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
