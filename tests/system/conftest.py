@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support import airflow_home
 from tests.support.killing import KillingRuns
+from tests.support.object_servers import ObjectServer, s3_server
 
 airflow_home.prepare()
 
@@ -21,3 +23,12 @@ def airflow_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KillingRu
     runs = KillingRuns(tmp_path_factory.mktemp("airflow_runs") / "log")
     yield runs
     runs.close()
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
+    """A real S3 server, which the usual variables lead to."""
+    with s3_server(tmp_path / "server") as found:
+        for name, value in found.variables.items():
+            monkeypatch.setenv(name, value)
+        yield found

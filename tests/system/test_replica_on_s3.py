@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from airflow_provider_schemamig.core.spark.errors import InputMissing
 from airflow_provider_schemamig.core.spark.runners import SubmitRunner
 from airflow_provider_schemamig.core.storage import spark_uri
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from tests.support.object_servers import ObjectServer, s3_jars, s3_server
+from tests.support.object_servers import ObjectServer, s3_jars
 from tests.support.processes import wait_until
 from tests.support.product import Product
 
@@ -29,18 +28,10 @@ SCHEMA = "CREATE TABLE flights (id BIGINT NOT NULL, v INT, PRIMARY KEY (id));"
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
-    with s3_server(tmp_path / "server") as found:
-        for name, value in found.variables.items():
-            monkeypatch.setenv(name, value)
-        yield found
-
-
-@pytest.fixture
-def ends(server: ObjectServer, tmp_path: Path) -> tuple[Environment, Environment]:
+def ends(s3: ObjectServer, tmp_path: Path) -> tuple[Environment, Environment]:
     """Two environments of one release in one bucket; the first has rows."""
     release = Product(tmp_path / "product").release("1.0.0", SCHEMA)
-    origin, target = (Environment.open(f"{server.uri}/{name}") for name in ("east", "west"))
+    origin, target = (Environment.open(f"{s3.uri}/{name}") for name in ("east", "west"))
     for env in (origin, target):
         commands.upgrade(env, release, jobs=without_spark, create=True)
     append(origin, range(6))

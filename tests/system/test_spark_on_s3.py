@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from airflow_provider_schemamig.core.storage.location import Location
 from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.in_between import in_between
-from tests.support.object_servers import ObjectServer, s3_jars, s3_server
+from tests.support.object_servers import ObjectServer, s3_jars
 from tests.support.product import Product
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -56,14 +55,6 @@ STEPS = """
 """
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
-    with s3_server(tmp_path / "server") as found:
-        for name, value in found.variables.items():
-            monkeypatch.setenv(name, value)
-        yield found
-
-
 def schemamig(*arguments: object, code: int = 0) -> Any:
     command = [sys.executable, "-m", "airflow_provider_schemamig.cli.main", *map(str, arguments), "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -72,13 +63,13 @@ def schemamig(*arguments: object, code: int = 0) -> Any:
 
 
 @pytest.fixture
-def lake(server: ObjectServer, tmp_path: Path) -> tuple[Environment, Path]:
+def lake(s3: ObjectServer, tmp_path: Path) -> tuple[Environment, Path]:
     """An environment at 1.0.0 with rows by delta-rs, and the release that takes all kinds of work on them."""
     import pyarrow as pa
 
     product = Product(tmp_path / "product")
     first, second = product.release("1.0.0", FIRST), product.release("1.1.0", SECOND, STEPS)
-    env = Environment.open(f"{server.uri}/lake")
+    env = Environment.open(f"{s3.uri}/lake")
     commands.upgrade(env, first, jobs=without_spark, create=True)
     numbers = pa.array([1, 2, 3], pa.int32())
     for name, column in (("grown", numbers), ("rewritten", numbers), ("swapped", numbers.cast(pa.string()))):
@@ -147,11 +138,11 @@ embedded_session("local[1]", conf).sql(f"INSERT INTO delta.`{sys.argv[1]}` (id) 
 
 
 @pytest.mark.parametrize("log_store, kept", [("schemamig.ConditionalLogStore", True), ("io.delta.storage.S3SingleDriverLogStore", False)])
-def test_a_commit_that_comes_between_sparks_look_and_its_write(log_store: str, kept: bool, server: ObjectServer) -> None:
+def test_a_commit_that_comes_between_sparks_look_and_its_write(log_store: str, kept: bool, s3: ObjectServer) -> None:
     """Spark has looked, sees no version 1, and has sent its own: right then ours is put. With Delta's LogStore ours is gone, silently."""
     from deltalake import DeltaTable
 
-    store = open_store(Location.parse(f"{server.uri}/raced/t"), StorageOptions(server.options))
+    store = open_store(Location.parse(f"{s3.uri}/raced/t"), StorageOptions(s3.options))
     table_of_one_column(store)
     ours = b'{"commitInfo":{"timestamp":0,"operation":"OURS","engineInfo":"ours"}}\n'
 
@@ -159,7 +150,7 @@ def test_a_commit_that_comes_between_sparks_look_and_its_write(log_store: str, k
         if method == "PUT" and path.endswith(commit_key(1)) and not store.exists(commit_key(1)):
             store.put_if_absent(commit_key(1), ours)
 
-    with in_between(server.endpoint, come_between) as endpoint:
+    with in_between(s3.endpoint, come_between) as endpoint:
         conf = {"spark.jars": ",".join(map(str, s3_jars())), "spark.delta.logStore.s3a.impl": log_store}
         command = [sys.executable, "-c", ONE_ROW, spark_uri(store.location.uri), json.dumps(conf)]
         done = subprocess.run(
@@ -168,7 +159,7 @@ def test_a_commit_that_comes_between_sparks_look_and_its_write(log_store: str, k
     assert done.returncode == 0, done.stderr
     assert (store.get(commit_key(1)) == ours) is kept
     assert store.exists(commit_key(2)) is kept
-    assert DeltaTable(store.location.uri, storage_options=dict(server.options)).to_pyarrow_table()["id"].to_pylist() == [7]
+    assert DeltaTable(store.location.uri, storage_options=dict(s3.options)).to_pyarrow_table()["id"].to_pylist() == [7]
 
 
 #: A Spark of somebody's own: appends rows with three threads until a line comes, and prints how many were acknowledged.
@@ -200,12 +191,12 @@ print(json.dumps(sorted(done)), flush=True)
 """
 
 
-def race(server: ObjectServer, conf: dict[str, str], seconds: float) -> tuple[list[int], list[int], set[int], list[int]]:
+def race(s3: ObjectServer, conf: dict[str, str], seconds: float) -> tuple[list[int], list[int], set[int], list[int]]:
     """Let Spark and our commits race for the versions of one table; (versions we were told are ours, those of them that are not any
     more, rows that Spark was told are there, rows that are there)."""
     from deltalake import DeltaTable
 
-    env = Environment.open(f"{server.uri}/raced")
+    env = Environment.open(f"{s3.uri}/raced")
     store = open_store(Location.parse(f"{env.location.uri}/t"), StorageOptions())
     table_of_one_column(store)
     process = subprocess.Popen(
@@ -240,8 +231,8 @@ def table_of_one_column(store: Store) -> None:
     create_table(store, declaration, "00000000-0000-4000-8000-000000000001", Tag(Generation(1), Epoch(1), "create"))
 
 
-def test_sparks_commits_and_ours_exclude_each_other(server: ObjectServer) -> None:
-    ours, lost, told, rows = race(server, {}, 60)
+def test_sparks_commits_and_ours_exclude_each_other(s3: ObjectServer) -> None:
+    ours, lost, told, rows = race(s3, {}, 60)
     assert len(ours) > 20 and len(told) > 3, "both had their turn"
     assert lost == [], "a commit of ours was replaced"
     assert told <= set(rows) and len(rows) == len(set(rows)), "rows that Spark was told are there are not, or twice"
