@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
 from airflow_provider_schemamig.core.schema.properties import FORGETS
@@ -154,7 +155,7 @@ def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
     files_came = began is None or files_since(store, began - 1)
     changes = foreign.back
     losses = [f"{path}: it was dropped, and its values are gone; the one that was added since stays" for path in foreign.again]
-    impossible = []
+    impossible = _asked_of_lost_values(foreign, changes)
     for change in changes:
         loss, hindrance = _judged(store, foreign, change, began, files_came)
         losses += [loss] if loss else []
@@ -163,6 +164,29 @@ def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
     if not impossible:
         impossible += _tried(foreign, changes, forget)
     return Reversal(changes, forget, tuple(losses), tuple(impossible), began)
+
+
+def _asked_of_lost_values(foreign: Foreign, changes: Sequence[c.Change]) -> list[str]:
+    """Return the rules that cannot come back, because columns that they are about have NULL in older rows now.
+
+    NULL breaks a CHECK, too: Delta asks for TRUE.
+    """
+    came = (change.path for change in changes if isinstance(change, c.AddColumn))
+    emptied = outermost([*came, *foreign.again])
+    found = []
+    for change in changes:
+        if isinstance(change, c.SetNotNull) and any(_is_within(change.path, lost) for lost in emptied):
+            found.append(f"{change.path} was NOT NULL, and the column with its values is gone")
+        elif isinstance(change, c.AddCheck):
+            names = column_references(change.check.expression)
+            lost = sorted({path for path in emptied for name in names if _is_within(name, path) or _is_within(path, name)})
+            found += [f"CHECK {change.check.name} was dropped, and the values of {', '.join(lost)} are gone"] if lost else []
+    return found
+
+
+def _is_within(path: str, outer: str) -> bool:
+    """Return whether ``path`` is ``outer``, or inside of it. Expressions may have names in other letters."""
+    return f"{path}.".lower().startswith(f"{outer}.".lower())
 
 
 def began_at(store: ReadStore, foreign: Foreign) -> int | None:

@@ -103,3 +103,32 @@ def test_a_column_that_gave_its_name_to_a_new_one_has_it_again(tmp_path: Path) -
     commands.revert(lake.env, "t", allow_lossy=True)
     whole(lake)
     assert rows(lake.path("t"), "id", "a", "b") == read(lake, "1.1.0") == [BEFORE, {**SINCE, "a": "D"}]
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "rule", "reason"),
+    [
+        ("STRING NOT NULL", "", "a was NOT NULL, and the column with its values is gone"),
+        ("STRING", ", CONSTRAINT c CHECK (length(Z) > 0)", "CHECK c was dropped, and the values of a are gone"),
+    ],
+)
+def test_no_rule_comes_back_over_values_that_are_gone(tmp_path: Path, kind: str, rule: str, reason: str, again: bool) -> None:
+    """``revert`` looked for rows that came since: it made NOT NULL what had NULL in every older row, and so with a CHECK."""
+    first = FIRST.replace("z STRING", f"z {kind}").replace(");", f"{rule});")
+    found = releases(tmp_path, (first, ""), (first.replace("z ", "a ").replace("(Z)", "(a)"), 'evolution("t", rename={"z": "a"})'))
+    lake = deployed(tmp_path, *found)
+    lake.upgrade(found[1])
+    path = lake.path("t")
+    foreign.write(path, [BEFORE])
+    settings = {key: value for key, value in foreign.metadata(path)["configuration"].items() if not key.startswith("delta.constraints.")}
+    foreign.commit(path, {"metaData": foreign.metadata(path) | {"configuration": settings}})
+    foreign.drop_column(path, "a")
+    if again:
+        foreign.add_column(path, "a")
+    with refused("cannot_revert", "t") as errors:
+        commands.revert(lake.env, "t", allow_lossy=True)
+    assert reason in str(errors[0])
+    make_holds_due(lake)
+    commands.accept(lake.env, found[1])
+    whole(lake)
