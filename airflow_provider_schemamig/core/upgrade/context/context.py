@@ -13,6 +13,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, newest_fence, put_fence
+from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
 from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, Shard, ShardState
@@ -268,8 +269,8 @@ def keep_fences(leader: LeaderWriter) -> None:
     """Put the fence anew on tables that have forgotten it: somebody had them forget transaction identifiers, and a checkpoint came then.
 
     Before any work of a leader, and also on tables that it has nothing to do with: after a restore of the ledger, statements of the lost
-    history may still come to any of them. A table whose fence was seen is asked for its head alone. Raises DriftFound where a table forgets
-    them still, and what ``put_fence`` raises.
+    history may still come to any of them. A table whose fence was seen is asked for its head alone. One that nobody of ours may change gets
+    none: the others do not wait for it. Raises DriftFound where a table forgets them still, and what else ``put_fence`` raises.
     """
     rows = [row for row in leader.state.shards.values() if row.fenced_by is not None and row.state is ShardState.LIVE]
     leader.env.for_each(functools.partial(_keep_fence, leader), rows)
@@ -283,7 +284,8 @@ def _keep_fence(leader: LeaderView, row: Shard) -> None:
     if FORGETS in head.properties:
         raise DriftFound(collection=row.collection, differences=tuple(map(str, forgets(head.properties))), under_way=True)
     if (newest_fence(store, head, fence.app_id) or -1) < (row.fenced_by or 0) * EPOCH_STRIDE:
-        put_fence(store, fence, leader.tag("fence"))
+        with contextlib.suppress(UnsupportedFeature, CatalogManagedTable):
+            put_fence(store, fence, leader.tag("fence"))
 
 
 def no_open_deployment(state: State) -> None:

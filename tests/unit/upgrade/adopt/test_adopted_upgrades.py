@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,15 +11,17 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
+from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from tests.support import foreign
-from tests.support.adopting import Site
-from tests.support.bytes import unwritten
+from tests.support.adopting import Site, field
+from tests.support.bytes import tree, unwritten
 from tests.support.lake import Crash, rows
 from tests.support.upgrades import refused
-from tests.unit.upgrade.adopt.test_adopt import begin
+from tests.unit.upgrade.adopt.test_adopt import FUTURE, begin
 from tests.unit.upgrade.adopt.test_adopt_crashes import MANY, crashing, moved
 
 FLIGHTS = CollectionName("flights")
@@ -153,3 +157,29 @@ def test_a_table_in_the_root_is_changed_where_it_is(tmp_path: Path) -> None:
     begin(site, *WITH_GATE, 'evolution("flights")')
     site.upgrade()
     site.check("1.1.0")
+
+
+def restored(site: Site) -> None:
+    restore(site.env, str(site.folder / "backup"))
+
+
+def rebuilt(site: Site) -> None:
+    rebuild(site.env, site.release, [(name, str(site.folder / "out" / name)) for name in ("future", "plain")])
+
+
+@pytest.mark.parametrize("brought_back", [restored, rebuilt])
+def test_a_table_that_nobody_may_change_is_in_no_ones_way_after_a_lost_ledger(tmp_path: Path, brought_back: Callable[[Site], None]) -> None:
+    """The fence that every table gets then was refused there: a deployment stood promoted, and not even a rollback led on."""
+    site = Site(tmp_path)
+    future = site.by_hand("future", [field("id", "long")], FUTURE)
+    site.adopt(future=future, plain=site.table("plain"))
+    backup(site.env, str(tmp_path / "backup"))
+    shutil.rmtree(tmp_path / "lake" / "_schemamig" / "ledger")
+    brought_back(site)
+    before = tree(future)
+    begin(site, "day STRING\n);", "day STRING,\n    gate STRING\n);", 'evolution("plain")')
+    site.upgrade()
+    site.check("1.1.0")
+    commands.rollback(site.env)
+    site.check("1.0.0")
+    assert tree(future) == before
