@@ -33,7 +33,7 @@ with DAG(
         "collection": optional_text("Collection", "Empty: all of them. force, pin, unpin, revert and unmanage need one."),
         "reason": optional_text("Reason", "pause, postpone: why; shown wherever something waits."),
         "generation": optional_number("Generation", "cancel, approve, end_hold: the deployment. pin, unpin: who needs it."),
-        "plan": optional_text("Plan", "approve: the digest of the plan that you read."),
+        "plan": optional_text("Plan", "approve: the digest of the plan that you read, or its first 12 digits."),
         "rows_per_second": optional_number("Rows a second", "On average. A limit that is left empty is removed.", "throttle"),
         "max_files": optional_number("Files a batch", "So many files of the source in one batch.", "throttle"),
         "commits_per_minute": optional_number("Commits a minute", "Each batch is one.", "throttle"),

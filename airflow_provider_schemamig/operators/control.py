@@ -197,7 +197,7 @@ class ApproveOperator(DocumentOperator):
 
         generation = as_generation(self.generation)
         approval = commands.approve(self.hook.environment, generation, self.plan, run_in_name_of(context))
-        return {"generation": generation, "plan_digest": self.plan, "approved_by": approval.approved_by}
+        return {"generation": generation, "plan_digest": approval.plan_digest, "approved_by": approval.approved_by}
 
 
 class CancelOperator(VerbOperator):

@@ -20,12 +20,14 @@ from airflow_provider_schemamig.core.names import Generation
 def approve(
     env: EnvOption,
     generation: GenerationOption,
-    plan: Annotated[str, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you read.", show_default=False)],
+    plan: Annotated[
+        str, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you read, or its first 12 digits.", show_default=False)
+    ],
     as_json: JsonOption = False,
 ) -> Answer:
     """Record that you read the plan of a generation and want it."""
     from airflow_provider_schemamig.core import commands
 
     approval = commands.approve(open_environment(env), Generation(generation), plan)
-    document = {"generation": generation, "plan_digest": plan, "approved_by": approval.approved_by}
+    document = {"generation": generation, "plan_digest": approval.plan_digest, "approved_by": approval.approved_by}
     return Answer(document, lambda to: to.print(f"Generation {generation} is approved by {approval.approved_by}, plan {plan[:12]}."))

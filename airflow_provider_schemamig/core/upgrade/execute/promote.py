@@ -26,21 +26,26 @@ from airflow_provider_schemamig.core.upgrade.plan.target import fingerprint_reac
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built
 from airflow_provider_schemamig.exceptions import raise_refusals
 
+#: How many digits of a digest are shown to people: so many tell one plan of a generation from another.
+_SHOWN = 12
+
 
 def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str) -> Approval:
-    """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is not the generation's plan."""
-    ledger = LedgerWriter(env)
-    approval = Approval(generation, digest, approved_by, pendulum.now("UTC"))
+    """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is not the generation's plan.
+
+    The beginning that status, report and logs show of it will do.
+    """
+    ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
-        deployment = deployment_of(state, generation)
-        if deployment.plan_digest != digest:
-            raise PlanChanged(approved=digest, current=deployment.plan_digest)
+        whole = deployment_of(state, generation).plan_digest
+        if not (whole.startswith(digest) and len(digest) >= _SHOWN):
+            raise PlanChanged(approved=digest, current=whole)
         known = state.approvals.get(generation)
-        return [] if known is not None and known.plan_digest == digest else [Put(approval)]
+        return [] if known is not None and known.plan_digest == whole else [Put(Approval(generation, whole, approved_by, approved_at))]
 
-    ledger.transact(decide)
-    return approval
+    state = ledger.transact(decide)
+    return Approval(generation, deployment_of(state, generation).plan_digest, approved_by, approved_at)
 
 
 def is_approved(state: State, generation: Generation) -> bool:

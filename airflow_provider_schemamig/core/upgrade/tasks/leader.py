@@ -72,9 +72,9 @@ def cancel(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
 
 
 def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str | None = None) -> Approval:
-    """Record a person's approval of plan ``digest`` for ``generation``."""
+    """Record a person's approval of plan ``digest`` (or its first twelve digits) for ``generation``."""
     approval = promotion.approve(env, generation, digest, by or getpass.getuser())
-    _remember(env, "approve", generation, approval.approved_at, detail=digest, who=approval.approved_by)
+    _remember(env, "approve", generation, approval.approved_at, detail=approval.plan_digest, who=approval.approved_by)
     return approval
 
 

@@ -157,6 +157,17 @@ def test_what_a_later_generation_overtook_is_fenced(lake: Lake, verb: str) -> No
 # --- the plan that was checked is the plan that runs ---------------------------------------------------------------------------------
 
 
+def test_a_plan_is_approved_by_what_is_shown_of_its_digest(lake: Lake) -> None:
+    """Status, report and logs show twelve digits: they were refused with "1e6fbbba8769 is not 1e6fbbba8769"."""
+    checked = commands.preflight(lake.env, lake.second, jobs=no_spark)
+    assert checked.generation is not None
+    with refused("plan_changed"):
+        commands.approve(lake.env, checked.generation, checked.plan_digest[:11], "somebody")
+    approval = commands.approve(lake.env, checked.generation, checked.plan_digest[:12], "somebody")
+    assert approval.plan_digest == lake.state.approvals[checked.generation].plan_digest == checked.plan_digest
+    assert commands.approved(lake.env, checked.generation)
+
+
 def test_approval_is_of_this_plan(lake: Lake) -> None:
     checked = commands.preflight(lake.env, lake.second, jobs=no_spark)
     assert checked.generation is not None
