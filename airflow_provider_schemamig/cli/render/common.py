@@ -185,9 +185,9 @@ def show_facts(to: Console, facts: Mapping[str, Any]) -> None:
 
 
 def table_of(*columns: str) -> Table:
-    """Make a table; columns whose name ends in ``>`` hold numbers."""
+    """Make a table; columns whose name ends in ``>`` hold numbers, in ``!`` what is copied and so stays on one line."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in columns:
-        right = column.endswith(">")
-        table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
+        right, whole = column.endswith(">"), column.endswith("!")
+        table.add_column(column.rstrip(">!"), justify="right" if right else "left", overflow="fold", no_wrap=whole)
     return table

@@ -54,7 +54,7 @@ def _collections(collections: Mapping[str, Document]) -> RenderableType:
     shown = collections
     if len(collections) > COLLECTIONS_SHOWN:
         shown = {name: item for name, item in collections.items() if _remarks(item)}
-    table = table_of("collection", "shard", "version>", "schema>", "columns>", "remarks")
+    table = table_of("collection", "shard!", "version>", "schema>", "columns>", "remarks")
     for name, item in shown.items():
         version = item.get("table_version")
         counts = str(len(item["declared"]))
@@ -144,7 +144,7 @@ def _preparing(item: Document) -> Text:
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:
-    table = table_of("generation>", "from", "to", "state", "claimed", "plan", "approved by", "code")
+    table = table_of("generation>", "from", "to", "state", "claimed", "plan!", "approved by", "code")
     for item in sorted(deployments, key=lambda item: -int(item["generation"]))[:DEPLOYMENTS_SHOWN]:
         table.add_row(
             str(item["generation"]),

@@ -239,6 +239,12 @@ def test_render_a_status() -> None:
     )
 
 
+def test_what_is_copied_from_a_status_stays_in_one_piece_on_a_narrow_terminal() -> None:
+    document = status({"flights": collection(shard="g2-1a2b3c4d5e6f", hidden=["hour", "minute", "schemamig_old_code"])})
+    text = text_of(lambda to: to.print(status_view("file:///lake", document, cluster=False)), width=80)
+    assert "0123456789ab " in text and "g2-1a2b3c4d5e6f " in text
+
+
 def test_of_many_collections_only_those_that_need_attention_are_named() -> None:
     quiet = {f"c{number}": collection() for number in range(COLLECTIONS_SHOWN)}
     text = text_of(lambda to: to.print(status_view("file:///lake", status({**quiet, "planes": collection(sealed=True)}), cluster=False)))
