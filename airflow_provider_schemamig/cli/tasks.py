@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.cli.output import Answer
@@ -29,14 +29,22 @@ def run_task(task: Callable[[Listener], Outcome]) -> Answer:
     return Answer(document, show)
 
 
-def control_answer(control: Control) -> Answer:
+def control_answer(control: Control, others: Sequence[Control] = ()) -> Answer:
+    """Answer with a control; ``others``: what still makes work wait, for people, with what takes it back."""
     from airflow_provider_schemamig.core.upgrade.status import control_json
 
     document: Mapping[str, Any] = control_json(control)
 
     def show(to: Console) -> None:
+        from rich.text import Text
+
+        from airflow_provider_schemamig.cli.render.common import print_indented
         from airflow_provider_schemamig.cli.render.rows import control_text
 
         to.print(control_text(document))
+        for other in map(control_json, others):
+            to.print(Text.assemble("still: ", control_text(other)))
+            named = f" --collection {other['collection']}" if other["collection"] else ""
+            print_indented(to, Text.assemble(("next: ", "bold"), f"`schemamig resume{named}` takes it back."))
 
     return Answer(document, show)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
     from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
     from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
-    from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, throttle
+    from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, still_held, throttle
     from airflow_provider_schemamig.core.upgrade.documents.deployment import deployment_document
     from airflow_provider_schemamig.core.upgrade.documents.drift import drift_document
     from airflow_provider_schemamig.core.upgrade.documents.history import history_document
@@ -149,6 +149,7 @@ _HOMES = {
     "schema_status": ("replication.cluster.status", "schema_status"),
     "snapshot_release": ("release.authoring.scaffold", "snapshot"),
     "status": ("upgrade.tasks.read_only", "status"),
+    "still_held": ("upgrade.context.controls", "still_held"),
     "stream_states": ("replication.stream.stored_state", "read_states"),
     "table_changes": ("upgrade.table_changes", "table_changes"),
     "table_document": ("upgrade.documents.table", "table_document"),
@@ -233,6 +234,7 @@ __all__ = [
     "schema_status",
     "snapshot_release",
     "status",
+    "still_held",
     "stream_states",
     "table_changes",
     "table_document",

@@ -193,8 +193,10 @@ class EnvironmentOperator(SchemamigOperator):
         try:
             yield
         except Paused as paused:
-            self.log.info("Deferred: %s", self.typed(paused))
-            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", self.typed(paused))
+            where = f"{paused.subject}: " if paused.subject else ""
+            told = f"[{paused.code}] {where}{paused.message} The task goes on by itself when that is over; {paused.ways_out}."
+            self.log.info("Deferred: %s", visible(blank_typed(self.typed(told))))
+            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", visible(blank_typed(self.typed(told))))
             trigger = PauseTrigger(
                 self.environment,
                 config.poll_interval(),

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.operators.base import (
     as_number,
     run_in_name_of,
 )
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,6 +46,18 @@ class ControlledOperator(DocumentOperator):
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
         return control_json(verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context)))
+
+    def tell_still_held(self) -> None:
+        """Say what was said of another scope and still makes work wait, with what takes it back."""
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        for held in map(control_json, commands.still_held(self.hook.environment, self.collection or None)):
+            scope, state = held["collection"], "postponed" if held["last_step"] else "paused"
+            why = f": {held['reason']}" if held["reason"] else ""
+            field = f"the collection {scope}" if scope else "an empty collection"
+            text = f"{scope or 'everything'} is still {state} by {held['paused_by']}{why}. Resume with {field} takes that back."
+            self.log.warning("%s", visible(text))
 
 
 class ReasonedOperator(ControlledOperator):
@@ -84,7 +97,9 @@ class ResumeOperator(ControlledOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return self.tell(commands.resume, context)
+        found = self.tell(commands.resume, context)
+        self.tell_still_held()
+        return found
 
 
 class ForceOperator(ControlledOperator):

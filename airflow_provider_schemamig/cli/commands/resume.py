@@ -17,4 +17,6 @@ def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption =
     """End a pause, a postponement or a force. Limits stay."""
     from airflow_provider_schemamig.core import commands
 
-    return control_answer(commands.resume(open_environment(env), collection))
+    opened = open_environment(env)
+    control = commands.resume(opened, collection)
+    return control_answer(control, commands.still_held(opened, collection))

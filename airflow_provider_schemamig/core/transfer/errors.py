@@ -67,11 +67,18 @@ class Paused(Conflict):
 
     code = "paused"
     message = "{stage} waits: {why}."
-    next_action = "Run it again when that is over; `schemamig resume` ends a pause or a postponement."
+    next_action = "Run it again when that is over; {ways_out}."
     stage: str
     why: str
     scopes: tuple[str, ...]
     hours: bool
+
+    @property
+    def ways_out(self) -> str:
+        """Return the commands that end it, each of which takes back only what was said of its own scope."""
+        names = dict.fromkeys(scope.removeprefix("last_step/") for scope in self.scopes)
+        commands = ["`schemamig resume`" if name == "*" else f"`schemamig resume --collection {name}`" for name in names]
+        return f"{', '.join(commands)} {'ends' if len(commands) == 1 else 'end'} a pause or a postponement"
 
 
 class NeverSettles(Conflict):

@@ -180,6 +180,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 
     for name in ("pause", "postpone", "resume", "throttle", "force"):
         monkeypatch.setattr(controls, name, told(name, lambda collection: Control(collection or "*", paused=True)))
+    monkeypatch.setattr(controls, "still_held", lambda env, collection: ())
     pinned = Pin(ShardId("s1"), "7", 400, (), (400,), "ann", pendulum.datetime(2026, 11, 21))
     monkeypatch.setattr(pins, "pin", told("pin", lambda collection, holder, hours: pinned))
     monkeypatch.setattr(pins, "unpin", told("unpin", lambda collection, holder: True))
@@ -283,6 +284,22 @@ def test_the_trigger_of_a_pause_looks_at_the_ledger(tmp_path: Path) -> None:
         core_verbs.promote(SchemamigHook(uri).environment, generation)
     core_verbs.cancel(lake.env, generation)
     assert over(), "there is nothing to wait for"
+
+
+def test_resume_says_what_it_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pause of one collection is not taken back with that of all, and the other way round."""
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    controls.pause(lake.env, "a", by="ann", reason="month end")
+
+    def resumed(collection: str) -> str:
+        operators.ResumeOperator(task_id="resume", environment=lake.env.location.uri, collection=collection).execute(context())
+        return capsys.readouterr().out
+
+    said = "paused by ann: month end"
+    assert f"a is still {said}. Resume with the collection a takes that back." in resumed("")
+    controls.pause(lake.env, None, by="ann", reason="month end")
+    assert f"everything is still {said}. Resume with an empty collection takes that back." in resumed("a")
+    assert "is still" not in resumed("")
 
 
 def test_cancel_gives_the_generation_up(verbs: FakeVerbs) -> None:

@@ -83,6 +83,19 @@ def test_what_is_said_to_work_on_rows(run: Run, env: Path, command: list[str], d
     assert (text in run("status", "--env", env).stdout) == bool(kept)
 
 
+def test_resume_says_what_still_waits(run: Run, env: Path) -> None:
+    """It takes back what was said of just that, and `runs` alone would be taken for the end of it."""
+    still = f"still: {{}}  paused {BY} (month end), no limits\n  next: `schemamig resume{{}}` takes it back.\n"
+    run("pause", "--env", env, "--collection", "flights", "--reason", "month end")
+    assert run("resume", "--env", env).stdout == "all collections  runs, no limits\n" + still.format("flights", " --collection flights")
+    assert run("resume", "--env", env, "--json").document == {"collection": None, **NO_LIMITS}
+    run("pause", "--env", env, "--reason", "month end")
+    assert run("resume", "--env", env, "--collection", "flights").stdout == "flights  runs, no limits\n" + still.format(
+        "all collections", ""
+    )
+    assert run("resume", "--env", env).stdout == "all collections  runs, no limits\n"
+
+
 def test_a_throttle_of_nothing_takes_the_limits_back_and_leaves_a_pause(run: Run, env: Path) -> None:
     run("throttle", "--env", env, "--max-files", 4)
     run("pause", "--env", env)

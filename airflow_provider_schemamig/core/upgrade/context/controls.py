@@ -47,6 +47,15 @@ def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = Non
     return _say(env, "resume", collection, by, None, lambda control, _: _running(control), postponed=False)
 
 
+def still_held(env: EnvironmentRoot, collection: str | None) -> tuple[Control, ...]:
+    """Return the pauses and postponements that hold after ``resume`` of ``collection`` (None: of all), which takes back its own only.
+
+    For a collection that is what was said of all; for all, what was said of any.
+    """
+    controls = sorted(LedgerReader(env).state().controls.items())
+    return tuple(control for _, control in controls if control.paused and (collection is None or control.scope in (EVERYWHERE, collection)))
+
+
 def postpone(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
     """Work on the rows of ``collection`` (None: of all) goes on, also if it was paused, but the last step of an online change, the commit
     after it, waits for ``resume``. Rows that come meanwhile are filled right before it. The control of the last step."""
