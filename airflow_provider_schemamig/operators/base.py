@@ -249,7 +249,8 @@ class VerbOperator(EnvironmentOperator):
         return self.answer(outcome)
 
     def tell_outcome(self, event: str, subject: str, found: Mapping[str, Any], text: str = "", **facts: Any) -> None:
-        """Tell the task's notifiers what is done, with from, to and generation."""
+        """Tell the log and the task's notifiers what is done; the notifiers with from, to and generation."""
+        self.log.info("%s.", visible(subject))
         self.tell_event(event, subject, text, **facts, **{name: found[name] for name in ("from", "to", "generation")})
 
     def answer(self, outcome: Outcome) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class PlanApprovalOperator(ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         if answers := event.get("chosen_options"):  # before Airflow's own, which leaves by an exception where something is skipped
             who = answered_by(event)
-            self.log.info("%s: %s, by %s", self.subject, answers[0], who or "nobody (its default)")
+            self.log.info("%s %s, by %s", self.subject, answers[0], who or "nobody (its default)")
             if answers[0] == self.REJECT:
                 run_notes.say(context, f"rejected by {who or 'nobody (the default)'}; the environment is as before. {self.subject}")
         return super().execute_complete(context, event)

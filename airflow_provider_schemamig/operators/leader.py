@@ -15,6 +15,7 @@ from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number, bundle_of
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
+from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -133,6 +134,13 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
         )
         self.tell_changed(context, self.generation)
         self.tell_outcome(COMMITTED, f"{self.environment} is at {found['to']}, from {found['from'] or 'nothing'}", found)
+        for hold in found["pending"]:
+            if hold["generation"] == found["generation"] and hold["state"] == "open":
+                until = f"{datetime.fromisoformat(hold['until']).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+                way = self.typed(
+                    f"the way back to {hold['from']} is open until {until}: `schemamig rollback`, or the DAG schemamig_rollback."
+                )
+                self.log.info("%s: %s", self.environment, visible(way))
         return found
 
     def run_verb(self) -> Outcome:

@@ -271,7 +271,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         env, generation = self.hook.environment, as_generation(self.generation)
         left = commands.followed(env, generation, self.collections)
         if not left:
-            self.log.info("Nothing to follow: generation %s is over, or none of %s is being rewritten", generation, self.collections)
+            self.log.info("Nothing to follow: generation %s is over, or copies no rows of %s.", generation, ", ".join(self.collections))
             return True
         ended = self._ended(context)
         if ended is not None:

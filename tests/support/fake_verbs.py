@@ -55,6 +55,8 @@ class FakeVerbs:
     hold_over: bool = False
     old_files: bool = False
     approvals: Sequence[bool] = (True,)
+    #: The holds of every outcome's document.
+    pending: Sequence[Any] = ()
     drifted: Sequence[str] = ()
     #: The plan's stages in words, by which the gate ``auto`` goes.
     explained: Sequence[Any] = ()
@@ -144,7 +146,8 @@ class FakeVerbs:
 
     def _outcome(self, kind: str) -> Any:
         stages = [{"kind": kind, "collection": "flights", "table_version": 3, "seconds": 0.5}]
-        document = {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": stages, "pending": [], "notes": ["a note"]}
+        document: dict[str, Any] = {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": stages, "notes": ["a note"]}
+        document["pending"] = list(self.pending)
         return SimpleNamespace(generation=7, notes=("a note",), pending=(), to_json=lambda: document)
 
 

@@ -26,6 +26,7 @@ from airflow_provider_schemamig.operators.gate import PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import ContractOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import TailOperator
 from airflow_provider_schemamig.operators.refused import WITH_RELEASE, WITHOUT_ENV, TaskRefused, complete
+from airflow_provider_schemamig.operators.rollback import RollbackOperator
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
@@ -222,6 +223,20 @@ def test_the_reason_of_a_skip_stands_before_it(verbs: FakeVerbs, context: Any, l
 def test_an_upgrade_says_so_in_the_runs_note(verbs: FakeVerbs, context: Any, pushed: dict[str, Any]) -> None:
     CutoverOperator(task_id="t", environment=LAKE, generation=7).execute(context)
     assert pushed[run_notes.KEY] == f"schemamig: upgraded {LAKE} from 1.0.0 to 1.1.0, generation 7"
+
+
+def test_what_is_done_is_in_the_log_with_its_release_and_until_when_it_can_be_undone(
+    verbs: FakeVerbs, context: Any, log: Callable[[], str], pushed: dict[str, Any]
+) -> None:
+    """Who reads the log of a cut-over or a rollback learnt from `commit: 1 of 1` neither."""
+    hold = {"generation": 7, "from": "1.0.0", "to": "1.1.0", "until": "2026-11-21T09:30:00+00:00", "state": "open", "over": False}
+    verbs.pending = [hold, {**hold, "generation": 6}]
+    CutoverOperator(task_id="t", environment=LAKE, generation=7).execute(context)
+    assert f"{LAKE} is at 1.1.0, from 1.0.0." in (told := log())
+    way = f"the way back to 1.0.0 is open until 2026-11-21 09:30 UTC: `schemamig rollback --env {LAKE}`, or the DAG schemamig_rollback."
+    assert told.count("the way back to") == 1 and f"{LAKE}: {way}" in told
+    RollbackOperator(task_id="t", environment=LAKE).execute(context)
+    assert f"{LAKE} is back at " in log()
 
 
 def test_promotion_is_in_the_approvers_name(verbs: FakeVerbs, context: Any) -> None:
