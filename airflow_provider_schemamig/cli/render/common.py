@@ -117,7 +117,12 @@ def show_pending(to: Console, pending: Sequence[Mapping[str, Any]]) -> None:
     """Print the holds: until when there is a way back, and what ends it."""
     for hold in pending:
         to.print()
-        to.print(hold_text(hold))
+        to.print(hold_text(hold, newer_open(hold, pending)))
+
+
+def newer_open(hold: Mapping[str, Any], holds: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many of the holds a rollback takes before this one: it goes one release back."""
+    return sum(other["generation"] > hold["generation"] and other["state"] in ("open", "rolling_back") for other in holds)
 
 
 def when(text: str) -> str:
@@ -125,16 +130,22 @@ def when(text: str) -> str:
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
-def hold_text(hold: Mapping[str, Any]) -> Text:
-    """Say until when there is a way back, or that its time is over, and which nodes keep it beyond (``kept_by``, where it is known)."""
+def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
+    """Say until when there is a way back, or that its time is over, and which nodes keep it beyond (``kept_by``, where it is known).
+
+    ``newer``: how many holds are rolled back before it.
+    """
     back, until, cost = hold["from"], when(hold["until"]), _cost(hold)
+    often = f", run {newer + 1} times," if newer else ""
     if hold["state"] == "keeping":
         kept = f"{hold['to']} was rolled back; the rows that stayed behind are kept until {until}{cost}"
         return Text(f"{kept}: `schemamig contract` deletes them then.", style="yellow" if hold["over"] else "")
     if hold["state"] == "open":
         if not hold["over"]:
-            return Text(f"The way back to {back} is open until {until}{cost}: `schemamig rollback` takes it.")
-        text = Text(f"The hold of {back} ended {until}: `schemamig rollback` goes back until `schemamig contract` has run.", style="yellow")
+            return Text(f"The way back to {back} is open until {until}{cost}: `schemamig rollback`{often} takes it.")
+        text = Text(
+            f"The hold of {back} ended {until}: `schemamig rollback`{often} goes back until `schemamig contract` has run.", style="yellow"
+        )
         for node in hold.get("kept_by", ()):
             text.append(
                 f"\n  kept by node {node['id']}, which works with {node['release']} since {when(node['since'])}"

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import hold_text, table_of, when
+from airflow_provider_schemamig.cli.render.common import hold_text, newer_open, table_of, when
 from airflow_provider_schemamig.cli.render.rows import control_text, pin_text, progress_cells, progress_table, touched_texts
 
 #: With more collections than this only those that need attention get a line of their own.
@@ -36,7 +36,7 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     if document["deployments"]:
         parts += [Text(), _deployments(document["deployments"])]
     for hold in document["holds"]:
-        parts += [Text(), hold_text(hold)]
+        parts += [Text(), hold_text(hold, newer_open(hold, document["holds"]))]
     if cluster:
         parts += [Text(), _nodes(document["nodes"])]
     return Group(*parts)

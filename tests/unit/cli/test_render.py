@@ -156,6 +156,17 @@ def test_render_an_outcome() -> None:
     )
 
 
+def test_an_older_hold_says_how_often_a_rollback_is_to_be_run() -> None:
+    """It goes one release back: where two holds are open, once does not come to the older one's release."""
+    document = outcome([])
+    newer = {"generation": 3, "from": "1.1.0", "to": "1.2.0", "until": "2026-11-22T11:00:00+00:00", "state": "open", "over": False}
+    told = text_of(lambda to: show_outcome(to, {**document, "pending": [*document["pending"], newer]}))
+    assert "The way back to 1.0.0 is open until 2026-11-22 10:00 UTC: `schemamig rollback`, run 2 times, takes it.\n" in told
+    assert "The way back to 1.1.0 is open until 2026-11-22 11:00 UTC: `schemamig rollback` takes it.\n" in told
+    kept = text_of(lambda to: show_outcome(to, {**document, "pending": [*document["pending"], {**newer, "state": "keeping"}]}))
+    assert "open until 2026-11-22 10:00 UTC: `schemamig rollback` takes it.\n" in kept
+
+
 def test_read_only_work_has_no_epoch() -> None:
     document = {**outcome([stage("tail", "planes", 4)]), "epoch": None}
     assert text_of(lambda to: show_outcome(to, document)).startswith("1.0.0 -> 1.1.0   generation 2\n")
