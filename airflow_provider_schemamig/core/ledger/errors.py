@@ -56,7 +56,7 @@ class NoEnvironment(Refusal):
                 "For a new environment take another place, or move these folders away."
             )
         return (
-            "Check the URI. `--create` makes a new one there with `schemamig upgrade` or `adopt` (Airflow: `create`), "
+            "Check the URI. `schemamig upgrade --create` (or `adopt --create`; Airflow: `create`) makes a new one there, "
             "`schemamig ledger restore` brings one back from a backup."
         )
 
