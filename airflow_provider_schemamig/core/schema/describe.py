@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from airflow_provider_schemamig.core.schema import changes as c
@@ -45,8 +44,7 @@ def _set_clause(change: c.SetClause) -> str:
 
 #: One line a kind of change; a test holds it to the closed list.
 _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
-    # NOT NULL is a change of its own.
-    c.AddColumn: lambda x: f"add {x.path} {column_sql(replace(x.field, nullable=True))}",
+    c.AddColumn: lambda x: f"add {x.path} {column_sql(x.field)}",
     c.DropColumn: lambda x: f"drop {x.path}",
     c.RenameColumn: lambda x: f"rename {x.path} to {x.name}",
     c.ChangeType: lambda x: f"{'widen' if x.widening else 'convert'} {x.path} from {type_sql(x.old)} to {type_sql(x.new)}",
