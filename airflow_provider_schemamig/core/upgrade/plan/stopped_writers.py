@@ -47,7 +47,7 @@ class WriterTrace:
     last: pendulum.DateTime
 
     def __str__(self) -> str:
-        last = self.last.in_timezone("UTC").format("YYYY-MM-DDTHH:mm[Z]")
+        last = self.last.in_timezone("UTC").format("YYYY-MM-DD HH:mm [UTC]")
         return f"{', '.join(self.operations)}; {self.commits} commit(s), the last at {last}"
 
 
