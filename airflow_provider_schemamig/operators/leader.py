@@ -136,7 +136,7 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
         self.tell_outcome(COMMITTED, f"{self.environment} is at {found['to']}, from {found['from'] or 'nothing'}", found)
         for hold in found["pending"]:
             if hold["generation"] == found["generation"] and hold["state"] == "open":
-                until = f"{datetime.fromisoformat(hold['until']).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+                until = _moment(hold["until"])
                 way = self.typed(
                     f"the way back to {hold['from']} is open until {until}: `schemamig rollback`, or the DAG schemamig_rollback."
                 )
@@ -201,7 +201,8 @@ class ContractOperator(LeaderOperator, LineageOperator):
             self.skip_for(str(in_use))
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
-            self.skip_for("No hold is over; the way back stays open.")
+            open_until = (f"the way back to {hold['from']} stays open until {_moment(hold['until'])}" for hold in outcome.pending)
+            self.skip_for("; ".join(["No hold is over", *open_until]) + ".")
         if lineage.is_on():
             touched = [stage.collection for stage in outcome.stages if stage.collection is not None and stage.table_version is not None]
             self.tell_lineage(commands.tables_now(self.hook.environment, touched))
@@ -211,7 +212,12 @@ class ContractOperator(LeaderOperator, LineageOperator):
         for hold in pending:
             until, now = datetime.fromisoformat(hold["until"]), datetime.now(UTC)
             if now < until <= now + self.ends_soon:
-                subject = f"The way back of {self.environment} to {hold['from']} ends at {until:%Y-%m-%d %H:%M} UTC"
+                subject = f"The way back of {self.environment} to {hold['from']} ends at {_moment(hold['until'])}"
                 text = f"{subject}.\nUntil then `schemamig rollback` goes back; afterwards what only {hold['from']} needed is taken away."
                 facts = {name: hold[name] for name in ("from", "to", "generation", "until")}
                 self.tell_event(HOLD_ENDS_SOON, subject, text, **facts)
+
+
+def _moment(text: str) -> str:
+    """Return a document's time as people read it."""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -114,7 +114,7 @@ class FakeVerbs:
 
     def contract(self, env: object, generation: int | None = None, **options: Any) -> Any:
         self._called("contract", env=env, generation=generation, **options)
-        return self._outcome("retire") if self.hold_over else SimpleNamespace(generation=None, pending=())
+        return self._outcome("retire") if self.hold_over else SimpleNamespace(generation=None, pending=tuple(self.pending))
 
     def compact(self, env: object, collections: Sequence[str] = (), **options: Any) -> Any:
         self._called("compact", env=env, collections=collections, **options)

@@ -116,6 +116,13 @@ def test_a_pause_is_told_with_what_ends_it(verbs: FakeVerbs, context: Any, log: 
     assert "The task goes on by itself when that is over; `schemamig resume --env s3://lake/prod` ends a pause" in told
 
 
+def test_a_hold_that_is_not_over_is_told_with_its_end(verbs: FakeVerbs, context: Any, log: Callable[[], str]) -> None:
+    verbs.pending = [{"from": "1.0.0", "to": "1.1.0", "generation": 7, "until": "2026-11-26T09:00:00+00:00", "state": "open"}]
+    with pytest.raises(AirflowSkipException):
+        ContractOperator(task_id="t", environment=LAKE).execute(context)
+    assert "Skipped: No hold is over; the way back to 1.0.0 stays open until 2026-11-26 09:00 UTC." in log()
+
+
 def test_what_a_verb_answers_is_told_without_what_it_does_not_say(verbs: FakeVerbs, context: Any, log: Callable[[], str]) -> None:
     class Answers(DocumentOperator):
         def run_verb(self, context: Any) -> dict[str, Any]:
@@ -208,7 +215,7 @@ def test_the_reason_of_a_skip_stands_before_it(verbs: FakeVerbs, context: Any, l
     in_use = HoldInUse(generation=2, nodes=("dash",), until=pendulum.now("UTC"))
     cases: list[tuple[Any, str]] = [
         (gate(), "Nothing to do: the environment is at 1.1.0."),
-        (ContractOperator(task_id="t", environment=LAKE), "No hold is over; the way back stays open."),
+        (ContractOperator(task_id="t", environment=LAKE), "No hold is over."),
         (ContractOperator(task_id="t", environment=LAKE), str(in_use)),
         (CompactOperator(task_id="t", environment=LAKE), "No file has an older schema."),
     ]
