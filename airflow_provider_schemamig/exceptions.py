@@ -62,9 +62,14 @@ class SchemamigError(Exception):
 
         return None if self.collection is None else visible(blank_typed(self.collection))
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """Return code, collection and message: what a log has where the next action is somebody else's."""
         where = f"{self.subject}: " if self.collection else ""
-        return visible(f"[{self.code}] {where}{self.message} {self.next_action}", lines=self.has_lines)
+        return visible(f"[{self.code}] {where}{self.message}", lines=self.has_lines)
+
+    def __str__(self) -> str:
+        return f"{self.headline} {visible(self.next_action, lines=self.has_lines)}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

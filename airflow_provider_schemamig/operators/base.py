@@ -193,10 +193,10 @@ class EnvironmentOperator(SchemamigOperator):
         try:
             yield
         except Paused as paused:
-            where = f"{paused.subject}: " if paused.subject else ""
-            told = f"[{paused.code}] {where}{paused.message} The task goes on by itself when that is over; {paused.ways_out}."
-            self.log.info("Deferred: %s", visible(blank_typed(self.typed(told))))
-            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", visible(blank_typed(self.typed(told))))
+            ways_out = f"The task goes on by itself when that is over; {paused.ways_out}."
+            told = visible(blank_typed(self.typed(f"{paused.headline} {ways_out}")))
+            self.log.info("Deferred: %s", told)
+            self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", told)
             trigger = PauseTrigger(
                 self.environment,
                 config.poll_interval(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
+from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.links.deployment import DeploymentLink
@@ -108,6 +109,11 @@ class PlansApprovalOperator(PlanApprovalOperator):
     """
 
     operator_extra_links = ()  # type: ignore[assignment]  # both lead to one environment
+
+
+def users(ids: Sequence[str]) -> list[HITLUser] | None:
+    """Return the users that an approval is assigned to, as Airflow takes them; None, if there are none, for whoever may run the DAG."""
+    return [HITLUser(id=user, name=user) for user in ids] or None
 
 
 def answered_by(answer: Mapping[str, Any] | None) -> str | None:

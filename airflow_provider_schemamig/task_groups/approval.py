@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import cast
 
 from airflow.sdk import BaseNotifier, TaskGroup, TriggerRule
-from airflow.sdk.execution_time.hitl import HITLUser
 
-from airflow_provider_schemamig.operators.gate import PlansApprovalOperator, PromotionGateOperator
+from airflow_provider_schemamig.operators.gate import PlansApprovalOperator, PromotionGateOperator, users
 from airflow_provider_schemamig.operators.leader import PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, ReadOnlyMigrationOperator
 
@@ -42,8 +41,8 @@ def approve_together(
         plan_digest=" ".join(_pulled(preflight, "plan_digest") for preflight in preflights),
         environment=environments,
         response_timeout=approval_timeout,
-        assigned_users=[HITLUser(id=user, name=user) for user in assigned_users] or None,
-        notifiers=[notifiers] if isinstance(notifiers, BaseNotifier) else list(notifiers),
+        assigned_users=users(assigned_users),
+        notifiers=notifiers,
         trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
         doc_md="Waits for a person: tab *Required Actions*. It shows the plan for each environment; the answer is for all of them.",
     )

@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseNotifier, TaskGroup, TriggerRule, XComArg
-from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS
-from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
+from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator, users
 from airflow_provider_schemamig.operators.leader import (
     ChangeOperator,
     CleanupOperator,
@@ -96,7 +95,7 @@ def upgrade_task_group(
 
 
 def _gates(
-    preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta, users: Sequence[str]
+    preflight: str, gate: str, claimed: dict[str, Any], timeout: timedelta, assigned: Sequence[str]
 ) -> tuple[PromotionGateOperator, PlanApprovalOperator, PromotionSensor]:
     """Make the choice of the gate, and the two gates that wait."""
     prefix = preflight.removesuffix("preflight")
@@ -109,7 +108,7 @@ def _gates(
         plan_digest=f"{{{{ ti.xcom_pull(task_ids='{preflight}', key='plan_digest') }}}}",
         plan_task_id=preflight,
         response_timeout=timeout,
-        assigned_users=[HITLUser(id=user, name=user) for user in users] or None,
+        assigned_users=users(assigned),
         environment=claimed["environment"],
         notifiers=claimed["notifiers"],
     )

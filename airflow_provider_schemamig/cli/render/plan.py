@@ -111,7 +111,7 @@ def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]
         tree = Tree(Text.assemble((title, "bold"), (f"  {meaning}", "dim")), guide_style="dim")
         groups = _alike(mine)
         common = _common(groups) if explain else {}
-        elsewhere = {line for lines in common.values() for _, line in lines}
+        elsewhere = {line for lines in common.values() for _, _, line in lines}
         for alike in groups:
             branch = _branch(tree, alike)
             _columns(branch, alike[0].columns, most=None if explain else COLUMNS_SHOWN)
@@ -119,7 +119,7 @@ def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]
                 _explained(branch, alike[0], told, elsewhere)
         for names, lines in common.items():
             branch = tree.add(Text(_names(names), style="cyan"))
-            for (label, style), line in lines:
+            for label, style, line in lines:
                 branch.add(Text.assemble((label, style), line))
         yield tree
 
@@ -128,14 +128,14 @@ def plan_tree(stages: Sequence[Explanation], *, explain: bool) -> Iterable[Tree]
 _ASIDES = (("breaks", "breaks    ", "yellow"), ("irreversible", "for good  ", "red"), ("rollback", "rollback  ", "magenta"))
 
 
-def _common(groups: Sequence[Sequence[Explanation]]) -> dict[tuple[str, ...], list[tuple[tuple[str, str], str]]]:
-    """Return what is said alike of several branches, by the collections it is said of: it stands once, below them."""
-    named: dict[tuple[tuple[str, str], str], list[Sequence[Explanation]]] = {}
+def _common(groups: Sequence[Sequence[Explanation]]) -> dict[tuple[str, ...], list[tuple[str, str, str]]]:
+    """Return what is said alike of several branches (label, style, line), by the collections it is said of: it stands once, below them."""
+    named: dict[tuple[str, str, str], list[Sequence[Explanation]]] = {}
     for alike in groups:
         for field, label, style in _ASIDES:
             for line in getattr(alike[0], field):
-                named.setdefault(((label, style), line), []).append(alike)
-    found: dict[tuple[str, ...], list[tuple[tuple[str, str], str]]] = {}
+                named.setdefault((label, style, line), []).append(alike)
+    found: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
     for said, among in named.items():
         if len(among) > 1:
             names = tuple(stage.collection for alike in among for stage in alike if stage.collection)

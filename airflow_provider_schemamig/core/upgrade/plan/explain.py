@@ -299,8 +299,8 @@ class _Explainer:
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
 
     def _has_no_key(self, stage: s.Copy) -> bool:
-        steps = (step for step in self._plan.target.steps if step.collection == stage.collection)
-        return any(isinstance(step, RewriteStep) and step.old.primary_key is None for step in steps)
+        step = self._steps.get(stage.collection)
+        return isinstance(step, RewriteStep) and step.old.primary_key is None
 
     def _blocked(self) -> str:
         rewrites = len(self._plan.of_kind(s.Copy))

@@ -154,8 +154,7 @@ def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
     What another one is its name in the data files says. One that no schema knows is looked at where the recorded one has another name now:
     an attempt of ours may have added it, but gives no name away outside of an intent.
     """
-    stored = dict(entry.stored_names)
-    recorded = {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(entry.physical.fields)}
+    recorded = _names_recorded(entry, entry.physical)
     owners = {(parent_and_name(path)[0], identity): path for path, identity in recorded.items()}
     now = {(parent_and_name(path)[0], physical_name(field)): path for path, field in fields_in(head.schema)}
     found = []
@@ -176,9 +175,10 @@ def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...
     """
     if state.intents_of(entry.shard):
         return ()
-    stored = dict(entry.stored_names)
-    recorded = {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(entry.physical.fields)}
+    recorded = _names_recorded(entry, entry.physical)
     now = {path: physical_name(field) for path, field in fields_in(head.schema)}
+    if recorded == now:
+        return ()
     there = {(parent_and_name(path)[0], identity) for path, identity in now.items()}
     known = {(parent_and_name(path)[0], identity) for path, identity in recorded.items()}
     again = []
@@ -187,6 +187,12 @@ def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...
         if identity != before and (parent, before) not in there and (parent, identity) not in known:
             again.append(Drift(path, f"the column that the data files call {before}", f"one that was added since, {identity}"))
     return tuple(again)
+
+
+def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[ColumnPath, str]:
+    """Return what the data files call the columns and fields of one of the entry's declarations, by path."""
+    stored = dict(entry.stored_names)
+    return {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(declaration.fields)}
 
 
 def check_names(state: State, collection: CollectionName, head: Head) -> None:
@@ -202,9 +208,8 @@ def names_under_way(state: State, collection: CollectionName, head: Head) -> tup
     By names alone, columns that change theirs with each other would be read as each other.
     """
     entry = state.entry(collection)
-    stored, now = dict(entry.stored_names), {path: physical_name(field) for path, field in fields_in(head.schema)}
-    declared = (path for path, _ in walk(entry.declared.fields))
-    return tuple(path for path in declared if now.get(path) != stored.get(path, parent_and_name(path)[1]))
+    now = {path: physical_name(field) for path, field in fields_in(head.schema)}
+    return tuple(path for path, name in _names_recorded(entry, entry.declared).items() if now.get(path) != name)
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:

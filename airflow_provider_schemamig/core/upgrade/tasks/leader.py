@@ -381,7 +381,7 @@ def _led(
 
 def _reason(error: BaseException) -> str:
     """Return why a task failed, in one line; what to do next was told to whoever ran it."""
-    text = str(error).removesuffix(error.next_action) if isinstance(error, SchemamigError) else f"{type(error).__name__}: {error}"
+    text = error.headline if isinstance(error, SchemamigError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())
 
 
