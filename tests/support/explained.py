@@ -135,9 +135,11 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
 
     Of a generation that settled what others left, or that a rollback began to undo, and that goes on: those since.
-    Of several ``runs``: without seals that were given up.
+    Of several ``runs``: without seals that were given up, and without a cut-over that was swapped back as its append did not come.
     """
     found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
+    while runs > 1 and (swapped := _swapped_back(env, state, shard, found)) is not None:
+        found = [*found[:swapped], *found[swapped + 2 :]]
     undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
     found = found[undone:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
@@ -147,6 +149,20 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
         if actions[number : number + 3] == ["seal", "cutover", "unseal"]:
             return [*found[:number], found[number + 1], *found[number + 3 :]]
     return found
+
+
+def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: Sequence[tuple[str, int]]) -> int | None:
+    """Return where a cut-over stands whose undo left the columns as they were right before it: a rollback's leaves them otherwise."""
+    number = _pair(commits, "cutover", "undo")
+    if number is None:
+        return None
+    store = table_store(env, state, shard)
+    before, after = read_head(store, commits[number][1] - 1), read_head(store, commits[number + 1][1])
+    return number if _columns(before) == _columns(after) else None  # a swap brings column mapping, and that stays
+
+
+def _columns(head: Head) -> list[tuple[str, object]]:
+    return [(field["name"], field["type"]) for field in head.schema["fields"]]
 
 
 def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:
