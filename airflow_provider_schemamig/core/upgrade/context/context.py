@@ -7,7 +7,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import pendulum
 
@@ -31,8 +31,10 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, l
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage, Stage
 from airflow_provider_schemamig.exceptions import SchemamigError
+
+S = TypeVar("S", bound=Stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,10 @@ class LeaderView:
     def changes(self, kind: type[EvolutionStage], step: Evolve) -> tuple[Change, ...]:
         """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
         return self.evolution(step).changes(kind)
+
+    def stages(self, *kinds: type[S]) -> tuple[S, ...]:
+        """Return the stages of ``kinds``, in their order, as the ledger now leaves them to be run."""
+        return tuple(stage for stage in self.plan.left(self.state) if isinstance(stage, kinds))
 
     def intent(self, kind: IntentKind, collection: CollectionName, shard: ShardId, base_version: int) -> IntentFields:
         """Return what every intent of this leader says."""

@@ -42,13 +42,13 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import Transitio
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
-def end_holds(leader: LeaderWriter, allow: Allow) -> None:
-    """End the holds that the plan says are ended, the oldest first: the first stage of a new deployment.
+def end_holds(leader: LeaderWriter, generations: Collection[Generation], allow: Allow) -> None:
+    """End the holds of ``generations``, the oldest first: the first stage of a new deployment.
 
     Raises HoldInUse if live nodes need one, unless told to ignore them.
     """
     for hold in unclosed_holds(leader.state):
-        if hold.generation in leader.plan.ends:
+        if hold.generation in generations:
             if not leader.deployment.ignore_nodes:
                 check_unused(leader, hold)
             contract_hold(leader, hold, allow)

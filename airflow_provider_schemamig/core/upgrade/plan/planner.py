@@ -56,6 +56,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
     EvolutionMemo,
     OnlineChanges,
     TableEvolution,
+    in_order,
     stages,
 )
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
@@ -78,6 +79,16 @@ class Plan:
     def evolution(self, step: Evolve, state: State) -> TableEvolution:
         """Return what of an evolution ``state`` leaves to be run. Raises as ``stage_list.evolved``."""
         return self._evolutions.evolution(step, state)
+
+    def left(self, state: State) -> tuple[s.Stage, ...]:
+        """Return the stages as ``state`` leaves them to be run: those of live tables are derived anew, as recovery may have changed them.
+
+        Settle comes first, be anything left open or not: whoever takes the lead looks. Raises as ``stage_list.evolved``.
+        """
+        found: list[s.Stage] = [stage for stage in self.stages if not isinstance(stage, s.Settle | s.EvolutionStage)]
+        evolutions = [self.evolution(step, state) for step in self.target.steps if isinstance(step, Evolve)]
+        found += [stage for evolution in evolutions for stage in evolution.stages]
+        return (s.Settle(tuple(sorted({intent.collection for intent in state.intents.values()}))), *in_order(found))
 
     @cached_property
     def ends(self) -> frozenset[Generation]:

@@ -42,8 +42,8 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
-from airflow_provider_schemamig.core.upgrade.execute.contract import due_holds
-from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CONTRACT, CUT_OVER, EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due, due_holds
+from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
 from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
@@ -183,7 +183,7 @@ def contract(
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
 
     def run(leader: LeaderWriter) -> None:
-        run_stages(CONTRACT, leader, generation, at_once, ignore_nodes)
+        contract_due(leader, generation, at_once, ignore_nodes)
 
     return _led(env, state.leader.generation, "contract", listen, run, states=states)
 
