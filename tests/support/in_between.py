@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,10 +14,13 @@ _OWN = {"connection", "transfer-encoding", "expect", "keep-alive", "date", "serv
 
 
 @contextmanager
-def in_between(endpoint: str, before: Callable[[str, str], None]) -> Iterator[str]:
+def in_between(
+    endpoint: str, before: Callable[[str, str], None], refuse: Callable[[Mapping[str, str]], bytes | None] = lambda headers: None
+) -> Iterator[str]:
     """Pass all requests on to ``endpoint`` as they are, which keeps their signatures valid; yields where clients go instead.
 
-    ``before(method, path)`` is called when a request has come as a whole, and before any of it is passed on.
+    ``before(method, path)`` is called when a request has come as a whole, and before any of it is passed on. ``refuse(headers)``: the
+    body of an answer 400 that the request gets instead, or None.
     """
     host = urlsplit(endpoint).netloc
 
@@ -30,6 +33,12 @@ def in_between(endpoint: str, before: Callable[[str, str], None]) -> Iterator[st
         def passed_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             before(self.command, urlsplit(self.path).path)
+            if (refusal := refuse(dict(self.headers))) is not None:
+                self.send_response(400)
+                self.send_header("content-length", str(len(refusal)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else refusal)
+                return
             there = http.client.HTTPConnection(host, timeout=60)
             there.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():

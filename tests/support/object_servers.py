@@ -101,12 +101,13 @@ def s3_jars() -> list[Path]:
 
 
 @contextmanager
-def s3_server(folder: Path, bucket: str = "bucket") -> Iterator[ObjectServer]:
-    """A bucket of versitygw's, whose objects are files below ``folder``."""
+def s3_server(folder: Path, bucket: str = "bucket", users: Mapping[str, str] | None = None) -> Iterator[ObjectServer]:
+    """A bucket of versitygw's, whose objects are files below ``folder``. ``users``: access keys with their secrets, who may do all."""
     (folder / "s3" / bucket).mkdir(parents=True)
     port = free_port()
     keys = {"ROOT_ACCESS_KEY": "test", "ROOT_SECRET_KEY": "testsecret"}
-    command = [str(versitygw_program()), "--port", f"127.0.0.1:{port}", "posix", str(folder / "s3")]
+    (folder / "users").mkdir()
+    command = [str(versitygw_program()), "--port", f"127.0.0.1:{port}", "--iam-dir", str(folder / "users"), "posix", str(folder / "s3")]
     options = {
         "aws_endpoint_url": f"http://127.0.0.1:{port}",
         "aws_access_key_id": keys["ROOT_ACCESS_KEY"],
@@ -115,7 +116,16 @@ def s3_server(folder: Path, bucket: str = "bucket") -> Iterator[ObjectServer]:
         "aws_allow_http": "true",
     }
     with _running(command, keys, folder / "versitygw.log", options["aws_endpoint_url"]) as pid:
+        for access, secret in (users or {}).items():
+            _make_user(options, access, secret)
         yield ObjectServer(f"s3://{bucket}", options["aws_endpoint_url"], options, pid)
+
+
+def _make_user(options: Mapping[str, str], access: str, secret: str) -> None:
+    root = ("--access", options["aws_access_key_id"], "--secret", options["aws_secret_access_key"])
+    made = ("create-user", "--access", access, "--secret", secret, "--role", "admin")
+    command = [str(versitygw_program()), "admin", *root, "--endpoint-url", options["aws_endpoint_url"], *made]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 @contextmanager
