@@ -22,18 +22,27 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def digest(document: Any) -> str:
     """Return the sha256 of a JSON value's canonical text, 64 hex digits."""
-    return hashlib.sha256(canonical(document).encode()).hexdigest()
+    return digest_of_text(canonical(document))
+
+
+def digest_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_plan(env: EnvironmentRoot, document: Any) -> str:
     """Store a JSON value and return its digest. Writing it again, or racing another writer of the same, changes nothing."""
-    text = canonical(document).encode()
-    name = hashlib.sha256(text).hexdigest()
+    text = canonical(document)
+    name = digest_of_text(text)
+    write_text(env, name, text)
+    return name
+
+
+def write_text(env: EnvironmentRoot, name: str, text: str) -> None:
+    """Do what ``write_plan`` does, for a value whose canonical text and digest (``name``) are known."""
     try:
-        env.store().put_if_absent(_key(name), text)
+        env.store().put_if_absent(_key(name), text.encode())
     except ObjectExists:
         read_plan(env, name)  # the same content by its name; a damaged one must not be taken for ours
-    return name
 
 
 def read_plan(env: EnvironmentRoot, name: str) -> Any:

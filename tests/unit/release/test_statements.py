@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sqlglot.dialects.spark import Spark
 
 from airflow_provider_schemamig.core.release.lint.run import review
 from airflow_provider_schemamig.core.release.sql import parse
 from airflow_provider_schemamig.core.release.sql import text as sql_text
 from airflow_provider_schemamig.core.release.sql.text import Statement, statements
+from airflow_provider_schemamig.core.schema.expressions import tokens
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 from bench.release import write_history
 
@@ -64,3 +66,40 @@ def test_a_long_history_is_quick(tmp_path: Path) -> None:
     assert review(tmp_path).refusals == ()
     assert time.process_time() - started < 2
     assert parse._read.cache_info().misses == 149  # 50 collections, and one changed statement for each later version
+
+
+#: What sqlglot takes together, or apart, or treats as none of its neighbours; the keywords are its own.
+LEXEMES = (
+    *("(", ")", ",", ":", "<", ">", "=", ">>", "=>", "<=>", ".", "-", "*", ";", "{", "$", "@", "?", "\\", "|", "!", "&"),
+    *(
+        "a",
+        "B_1",
+        "_x",
+        "12",
+        "0",
+        "1L",
+        "1e5",
+        "1.5",
+        "\u00e9",
+        "a.b",
+        "`q`",
+        "begin",
+        "show",
+        "primary key",
+        "not  null",
+        "decimal(10,2)",
+    ),
+    *("'s'", "''", "'it''s'", "'\u00fc\nx'", "r'x'", "x'ff'", "N'x'", "'a' 'b'", "'a'b", '"d"', "'open", "--c\n", "/*c*/"),
+    *(" ", "\n", "\t", "\f", "struct<a: int, b: array<string>>"),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    begin=st.sampled_from(("CREATE TABLE ", "create \n table x(", "CREATE TABLEs ", "SHOW ")),
+    rest=st.lists(st.sampled_from((*LEXEMES, *Spark.Tokenizer.KEYWORDS)), max_size=9).map("".join),
+)
+@example("CREATE TABLE ", "t (a ARRAY<STRUCT<b: INT>> NOT NULL COMMENT 'c', d DECIMAL(10, 2)) TBLPROPERTIES ('e' = 'f')")
+def test_a_plain_statement_has_the_tokens_that_sqlglot_finds(begin: str, rest: str) -> None:
+    plain = tokens._plain_tokens(begin + rest)
+    assert not plain or plain == tokens._all_tokens(begin + rest)

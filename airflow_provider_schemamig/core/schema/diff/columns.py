@@ -131,6 +131,8 @@ class _Comparison:
             return
         level = FieldLevel(now, old, self._match(old, new, place))
         for pair in level.pairs:
+            if pair.now == pair.old == pair.new and not self._renames:
+                continue  # nearly all: a new column leaves the others as they are
             here = place.field(pair.now.name, pair.old.name, pair.new.name)
             self._field(pair.now, pair.old, pair.new, here, free)
             if pair.now.name != pair.new.name:

@@ -224,14 +224,24 @@ def deployment_of(state: State, generation: Generation) -> Deployment:
 
 def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
     """Return the plan stored with a deployment. It is its digest's content, so a task that asks again does not decode it again."""
-    known = env.opened.get(_DecodedPlans) or env.opened.keep(_DecodedPlans())
+    known = _known_plans(env)
     if deployment.plan_digest not in known:
         known[deployment.plan_digest] = Plan.from_document(read_plan(env, deployment.plan_digest))
     return known[deployment.plan_digest]
 
 
-class _DecodedPlans(dict[str, Plan]):
-    """The plans that were read through one environment, by digest. Who opens it again reads them again, and sees a damaged one."""
+def keep_plan(env: EnvironmentRoot, plan: Plan) -> None:
+    """Take a plan that was stored just now for what ``plan_of`` reads: what it knows of its evolutions goes along."""
+    _known_plans(env)[plan.digest] = plan.bound
+
+
+class _KnownPlans(dict[str, Plan]):
+    """The plans that were read or stored through one environment, by digest. Who opens it again reads them, and sees a damaged one."""
+
+
+def _known_plans(env: EnvironmentRoot) -> _KnownPlans:
+    known = env.opened.get(_KnownPlans)
+    return env.opened.keep(_KnownPlans()) if known is None else known
 
 
 #: What to do about a deployment that is over.
