@@ -105,12 +105,13 @@ class Head:
     def edited(self, changes: tuple[Change, ...], forget: tuple[ColumnPath, ...] = (), *, stood_before: bool = False) -> TableState:
         """Return what ``edit`` makes of the table, worked out once: a plan tries it, promotion does, and the commit takes it."""
         asked = (changes, forget, stood_before)
-        if asked not in self._edited:
+        after = self._edited.get(asked)
+        if after is None:
             clustering = self.clustering
             after = edit(self.protocol, self.metadata, changes, forget=forget, clustering=clustering, stood_before=stood_before)
-            self._edited.clear()
+            self._edited.clear()  # the last one alone; threads share a head
             self._edited[asked] = after
-        return self._edited[asked]
+        return after
 
     @functools.cached_property
     def _edited(self) -> dict[tuple[Any, ...], TableState]:
