@@ -23,8 +23,8 @@ from airflow_provider_schemamig.core.delta.names import logical_path
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
 __all__ = [
