@@ -19,15 +19,15 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddKey, Change, DropKey, Relax, RenameColumn, SetProperty
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade import alter
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome
 from airflow_provider_schemamig.core.upgrade.execute import expand, recovery
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import stages
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight

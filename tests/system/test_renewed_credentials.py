@@ -18,9 +18,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.storage import StorageOptions
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from tests.support.in_between import in_between
-from tests.support.object_servers import ObjectServer, s3_jars, s3_server
 from tests.support.product import Product
+from tests.support.stores.in_between import in_between
+from tests.support.stores.object_servers import ObjectServer, s3_jars, s3_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(1800)]
 

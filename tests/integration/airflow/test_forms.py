@@ -11,9 +11,9 @@ import pytest
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from tests.support.airflow_home import DAGS
-from tests.support.airflow_runs import RunDag
-from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.airflow.fake_verbs import FakeVerbs, install
+from tests.support.airflow.home import DAGS
+from tests.support.airflow.runs import RunDag
 
 pytestmark = pytest.mark.airflow
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from tests.support.replicas import Replicas, make_replicas
-from tests.support.row_jobs import RowJobs
+from tests.support.rows.jobs import RowJobs
 from tests.support.upgrades import make_holds_due
 
 FIRST = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));\n"

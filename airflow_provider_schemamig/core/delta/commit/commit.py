@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.delta.metadata.clustering import clustering
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddCheck, Change, SetNotNull
-from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
 

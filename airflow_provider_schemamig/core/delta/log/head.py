@@ -26,8 +26,8 @@ from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
 __all__ = [

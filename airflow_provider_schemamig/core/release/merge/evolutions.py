@@ -13,8 +13,8 @@ from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins, compose, levels, match, readded_of, renames_of
 from airflow_provider_schemamig.core.release.merge.lineage import LineageEvent
 from airflow_provider_schemamig.core.release.steps import Evolution
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.widening import is_widening
 
 
 class CannotMerge(Exception):

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.delta.log.head import another_table
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, next_generation
-from airflow_provider_schemamig.core.ledger.plan_store import write_text
+from airflow_provider_schemamig.core.ledger.objects.plan_store import write_text
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
     DeploymentState,

@@ -14,8 +14,8 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, newest_fence, put_fence
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
-from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
+from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
@@ -23,12 +23,12 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
-from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldOpen, UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage, Stage

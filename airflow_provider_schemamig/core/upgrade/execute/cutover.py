@@ -47,8 +47,8 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
 )
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import hand_on
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, head_or_none, is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,

@@ -20,8 +20,8 @@ from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.build import inside_tables, new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions

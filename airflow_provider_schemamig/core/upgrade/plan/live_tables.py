@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME, fields_in, physical_name, stored_names
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_i
 from airflow_provider_schemamig.core.storage import Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import NamesUnderWay, UnknownCollection
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 

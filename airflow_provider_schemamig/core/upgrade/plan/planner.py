@@ -21,8 +21,8 @@ from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
-from airflow_provider_schemamig.core.ledger import plan_store
-from airflow_provider_schemamig.core.ledger.nodes import Node
+from airflow_provider_schemamig.core.ledger.objects import plan_store
+from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -39,9 +39,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.hold_rules import holds_in_use, refused_by_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     KEEP_HOLDS,
     HoldOptions,
     droppable,
@@ -50,6 +48,8 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     physical_after,
     unclosed_holds,
 )
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use, refused_by_holds
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
     Checks,

@@ -24,8 +24,8 @@ from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, open_holds, physical_after
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, open_holds, physical_after
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import end_of
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now, renames_left
 from airflow_provider_schemamig.exceptions import Refusal

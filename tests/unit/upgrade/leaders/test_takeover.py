@@ -31,14 +31,14 @@ from airflow_provider_schemamig.core.upgrade.execute.contract import contract_ho
 from airflow_provider_schemamig.core.upgrade.execute.executors import CUT_OVER, EXPAND, run_stages
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver, Expand, Seal
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, expanded, promoted, refused, same_as_new, whole
 
 SECOND = Generation(2)

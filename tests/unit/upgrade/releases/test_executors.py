@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert, newest
+from tests.support.rows.tables import insert, newest
 from tests.support.upgrades import two_releases
 
 FIRST = "CREATE TABLE a (id BIGINT, v STRING);\nCREATE TABLE b (id BIGINT);\nCREATE TABLE c (id BIGINT, gone STRING, kept STRING);\n"
