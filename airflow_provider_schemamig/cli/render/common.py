@@ -143,9 +143,10 @@ def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
     if hold["state"] == "open":
         if not hold["over"]:
             return Text(f"The way back to {back} is open until {until}{cost}: `schemamig rollback`{often} takes it.")
-        text = Text(
-            f"The hold of {back} ended {until}: `schemamig rollback`{often} goes back until `schemamig contract` has run.", style="yellow"
-        )
+        ends = "`schemamig contract` has run"
+        if hold["by_hand"]:
+            ends = f"somebody ends it, as the ledger was restored since: `schemamig contract --generation {hold['generation']}`"
+        text = Text(f"The hold of {back} ended {until}: `schemamig rollback`{often} goes back until {ends}.", style="yellow")
         for node in hold.get("kept_by", ()):
             text.append(
                 f"\n  kept by node {node['id']}, which works with {node['release']} since {when(node['since'])}"

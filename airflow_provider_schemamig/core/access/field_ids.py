@@ -23,13 +23,15 @@ class Shape:
 
     ``stored``: dotted path -> name in the data files, where that is not the field's own. ``new``: fields that no table is known to have
     yet, so that nothing but their names is known of them. ``retyped``: columns that took the place of one of another type; where a table
-    lacks one, its values are in the other.
+    lacks one, its values are in the other. ``doubtful``: fields of a release that was rolled back, which a release since may
+    have brought under another name.
     """
 
     declaration: Declaration
     stored: Names = field(default_factory=dict)
     new: frozenset[ColumnPath] = frozenset()
     retyped: frozenset[ColumnPath] = frozenset()
+    doubtful: frozenset[ColumnPath] = frozenset()
 
     @property
     def fields(self) -> Fields:

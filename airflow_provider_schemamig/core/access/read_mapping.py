@@ -101,7 +101,7 @@ class _Fitter:
         self._origins: Origins = match_fields(live, wanted)
         self._evidence = evidence
         self._gone = gone
-        self._retyped = wanted.retyped
+        self._wanted = wanted
         self.renames: dict[ColumnPath, str] = {}
 
     def fields(self, live: Fields, wanted: Fields, origin: str, path: str) -> tuple[Fields, Fields]:
@@ -111,6 +111,8 @@ class _Fitter:
         shown: list[Field] = []
         for field in wanted:
             here = join(path, field.name)
+            if here in self._wanted.doubtful:
+                raise Unfit(here, "was taken back by a rollback, and a release since may have brought it under another name")
             there = self._origins.get(here)
             if there is None:
                 shown.append(self._missing(field, here))
@@ -123,7 +125,7 @@ class _Fitter:
     def _missing(self, field: Field, path: ColumnPath) -> Field:
         if self._gone is not None:
             raise Unfit(path, self._gone)
-        if path in self._retyped:
+        if path in self._wanted.retyped:
             raise Unfit(path, "has another type in the table since a rollback")
         if not field.nullable:
             raise Unfit(path, "is NOT NULL, and the table does not have it yet")

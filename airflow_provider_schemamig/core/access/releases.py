@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, RewriteStep
 from airflow_provider_schemamig.core.release.merge.merged import Replace as ReplaceStep
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import parent_and_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
@@ -105,7 +106,28 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
     shape = shape_of(entry)
     retyped = (ColumnPath(field.name) for field in entry.declared.fields)
     shape = replace(shape, retyped=frozenset(path for path in retyped if shape.name_in_files(path) in swapped))
+    if entry.rolled_back is not None:
+        shape = replace(shape, doubtful=_doubtful(state, entry))
     return Declared(release, current, shape, entry.shard, entry)
+
+
+def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
+    """Return what a rolled-back schema brought, beside which the table has new fields by now that it does not name.
+
+    A release in between may have been made for the first time since: what this one calls ``a`` is then what that one calls ``e``, and the
+    ledger does not have the steps from there to here.
+    """
+    name = state.live_collection(entry.shard)
+    earlier = [known for known in state.schemas_of(entry.shard) if known.rolled_back is None and known.schema_id < entry.schema_id]
+    if name is None or not earlier:
+        return frozenset()
+    before, now = shape_of(earlier[-1]), shape_of(state.entry(name))
+    declared = {path for path, _ in walk(entry.declared.fields)}
+    known = {(parent_and_name(path)[0], before.name_in_files(path)) for path, _ in walk(before.fields)}
+    fields = [(path, parent_and_name(path)[0]) for path, _ in walk(now.fields)]
+    levels = {level for path, level in fields if path not in declared and (level, now.name_in_files(path)) not in known}
+    named = {path for shape in (before, now) for path, _ in walk(shape.fields)}
+    return frozenset(path for path in declared if path not in named and parent_and_name(path)[0] in levels)
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:

@@ -131,6 +131,10 @@ class State:
     def given_out(self) -> GivenOut | None:
         return self._single(GivenOut)
 
+    def is_before_restore(self, generation: Generation) -> bool:
+        """Return whether the ledger was restored or rebuilt since: what it says of the generation may be older than the tables are."""
+        return self.given_out is not None and generation <= self.given_out.generation
+
     @property
     def leader(self) -> Leader | None:
         return self._single(Leader)

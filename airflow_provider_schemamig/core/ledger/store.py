@@ -390,10 +390,7 @@ def _pause(tries: int) -> None:
 
 
 def one_each(updates: Iterable[Update]) -> list[Update]:
-    """Return one update a row, a Put rather than a Drop.
-
-    A name that a rename gives up may be taken by a new collection in the same commit.
-    """
+    """Return one update a row, a Put rather than a Drop: a name that a rename gives up may be taken in the same commit."""
     found: dict[tuple[str, str], Update] = {}
     for update in updates:
         identity = (update.row.COLLECTION, update.row.key) if isinstance(update, Put) else (update.row_type.COLLECTION, update.key)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from airflow_provider_schemamig.core.ledger.rows import Shard
+from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated, TableMissing
+from airflow_provider_schemamig.core.delta.log.head import look_at_head
+from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
+
+#: Why a table is left alone that is not the one which the ledger knows at its place.
+MADE_ANEW = "somebody made another table there"
 
 
 def check_deletable(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> None:
@@ -34,8 +42,53 @@ def check_deletable(env: EnvironmentRoot, state: State, shards: Sequence[Shard])
                     raise _refused(places[place], f"the table of shard {other.shard} is in it")
 
 
+def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> Mapping[ShardId, str]:
+    """Return why those of the tables stay that are not what their rows say: others made them anew, or brought rows since a backup.
+
+    Of a ledger that was restored, a table that it has as retired may be live again, and one that it has as being built may be live by now.
+    """
+    reasons = env.each(functools.partial(_why_left, env, state), shards)
+    return {shard.shard: reason for shard, reason in zip(shards, reasons, strict=True) if reason}
+
+
+def _why_left(env: EnvironmentRoot, state: State, shard: Shard) -> str:
+    try:
+        head = look_at_head(env.table_store(shard.uri, shard.table_id))
+    except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
+        return ""
+    if head.is_another:
+        return MADE_ANEW
+    if not state.is_before_restore(shard.retired_by or shard.generation):
+        return ""
+    if shard.state is ShardState.RETIRED:
+        return "" if head.sealed_for is not None else "it is open for writers, and in the ledger that was restored it is retired"
+    return _why_in_use(env, state, shard) if shard.state is ShardState.BUILDING else ""
+
+
+def _why_in_use(env: EnvironmentRoot, state: State, shard: Shard) -> str:
+    """Return how it shows that a table has gone live which the restored ledger has as being built."""
+    try:
+        if next(foreign_commits(env.table_store(shard.uri, shard.table_id), -1), None) is not None:
+            return "others have written rows into it, and in the ledger that was restored it is being built"
+    except LogTruncated:
+        return "its log was cleaned up, and in the ledger that was restored it is being built"
+    for name, item in state.objects.items():
+        live = state.shards[item.shard]
+        try:
+            sealed_for = look_at_head(env.table_store(live.uri, live.table_id)).sealed_for
+        except TableMissing:
+            return f"the table of {name} is gone, whose rows may be in it"
+        if sealed_for == shard.shard:
+            return f"the table of {name} is sealed for it, which the ledger that was restored does not know"
+    return ""
+
+
+def left_note(shard: Shard, why: str) -> str:
+    return f"{shard.collection}: the table at {shard.uri} is left alone: {why}"
+
+
 def delete_table(env: EnvironmentRoot, shard: Shard) -> None:
-    """Delete all files of a table that ``check_deletable`` let pass; missing is fine. Raises NotOurPlace."""
+    """Delete all files of a table that ``check_deletable`` let pass and that is not ``left_alone``; missing is fine. Raises NotOurPlace."""
     _check_made(shard)
     env.store().delete_tree(shard.uri)
 

@@ -18,7 +18,10 @@ from airflow_provider_schemamig.core.ledger.admin.first_commit import Leap, is_l
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.existence import require_free_place
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.ledger.objects.plan_store import PLANS
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState
+from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.names import Epoch, Generation
@@ -108,7 +111,7 @@ def restore(env: EnvironmentRoot, folder: str) -> RestoredLedger:
     _put_log(env, store, manifest, folder, data_of)
     given_out = LedgerReader(env).state().given_out
     assert given_out is not None  # just written
-    notes = (*made.notes, *_place_notes(env, manifest))
+    notes = (*made.notes, *_place_notes(env, manifest), *_lost(env))
     return RestoredLedger(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
 
 
@@ -176,6 +179,33 @@ def _place_notes(env: EnvironmentRoot, manifest: _Manifest) -> Iterator[str]:
     shared = sorted(uri for uri in _tables(env) if not uri.startswith(f"{env.location.uri}/"))
     if shared:
         yield f"{len(shared)} table(s) outside of the root belong to both, {shared[0]} for one"
+
+
+def _lost(env: EnvironmentRoot) -> Iterator[str]:
+    """Yield what the audit log has of deployments that are further than the backup says: the tables are there, and the ledger is not."""
+    try:
+        state, entries = LedgerReader(env).state(), read_history(env)
+    except (LedgerDamaged, InvalidLocation):  # what is wrong in the one was wrong before, and of the other the leap has told
+        return
+    found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(state, entry)]
+    if found:
+        listed = "; ".join(dict.fromkeys(f"{entry.what} of generation {entry.generation}" for entry in found))
+        yield f"done since this backup, says the audit log: {listed}. The tables may be further than this ledger: see `schemamig status`"
+        yield "to have a ledger of the tables as they are, move this one away and run `schemamig ledger rebuild`"
+
+
+def _is_lost(state: State, entry: HistoryEntry) -> bool:
+    if entry.generation is None:
+        return False
+    deployment, hold = state.deployments.get(Generation(entry.generation)), state.holds.get(Generation(entry.generation))
+    stage = None if deployment is None else deployment.state
+    match entry.what:
+        case "cutover":
+            return stage not in (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
+        case "rollback":
+            return stage is not DeploymentState.ROLLED_BACK and (hold is None or hold.state is not HoldState.ROLLING_BACK)
+        case _:
+            return False
 
 
 def _tables(env: EnvironmentRoot) -> Iterator[str]:

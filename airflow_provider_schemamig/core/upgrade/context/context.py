@@ -212,7 +212,7 @@ class LeaderWriter(LeaderView):
 
 def pending_holds(state: State | None) -> tuple[dict[str, Any], ...]:
     """Return the holds that are not closed, for documents."""
-    return tuple(hold_json(hold) for hold in unclosed_holds(state))
+    return () if state is None else tuple(hold_json(state, hold) for hold in unclosed_holds(state))
 
 
 def deployment_of(state: State, generation: Generation) -> Deployment:

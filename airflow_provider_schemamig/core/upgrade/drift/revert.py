@@ -144,7 +144,14 @@ def _refuse_lost_seal(leader: LeaderView, name: CollectionName, head: Head) -> N
 def _commit(leader: LeaderWriter, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:
     shard = leader.state.objects[name].shard
     intent = DriftRevertIntent(**leader.intent(IntentKind.REVERT, name, shard, head.version))
-    leader.append(lambda state: [Put(intent)])
+    known = leader.state.entry(name)
+
+    def announce(state: State) -> list[Update]:
+        # Somebody may have accepted the drift meanwhile: the release declares then what was to be undone.
+        return [Put(intent)] if name in state.objects and state.entry(name) == known else []
+
+    if leader.append(announce).intents.get((shard, IntentKind.REVERT, leader.generation)) != intent:
+        return None
     fence, tag = leader.fence(shard), leader.tag(IntentKind.REVERT.value)
     try:
         # What is right only for the files looked at (a column forgotten, NOT NULL or a CHECK restored) the committer holds to them.

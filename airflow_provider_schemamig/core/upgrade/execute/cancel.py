@@ -35,8 +35,8 @@ def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener)
 
     state = ledger.transact(give_up)
     shards = [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]
-    results = delete_tables(env, state, shards, "cleanup", listen)
+    deleted = delete_tables(env, state, shards, "cleanup", listen)
     remove_scratch(env, generation)
     ledger.transact(functools.partial(forget_shards, {shard.shard for shard in shards}))
     deployment = deployment_of(ledger.state(), generation)
-    return Outcome(deployment.source, deployment.source, generation, None, tuple(results))
+    return Outcome(deployment.source, deployment.source, generation, None, deleted.results, notes=deleted.notes)

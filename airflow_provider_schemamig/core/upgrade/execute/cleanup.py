@@ -6,7 +6,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, DeploymentState, HoldState, Intent, Pin, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -15,10 +15,9 @@ from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table, left_alone, left_note
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, StageResult
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_another
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.tables.pins import release_pin
 
@@ -79,18 +78,29 @@ def _copied(leader: LeaderWriter) -> list[Shard]:
 
 def remove_shards(leader: LeaderWriter, shards: Sequence[Shard], kind: str) -> None:
     """Remove the files, and after them the rows: a crash in between is found and finished by the next clean-up."""
-    leader.results += delete_tables(leader.env, leader.state, shards, kind, leader.listen)
+    deleted = delete_tables(leader.env, leader.state, shards, kind, leader.listen)
+    leader.results += deleted.results
+    leader.notes += deleted.notes
     if shards:
         leader.append(functools.partial(forget_shards, {shard.shard for shard in shards}))
 
 
-def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> list[StageResult]:
-    """Return the files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """``notes``: the tables that are left where they are."""
+
+    results: tuple[StageResult, ...]
+    notes: tuple[str, ...]
+
+
+def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], kind: str, listen: Listener) -> Deleted:
+    """Delete the files of ``shards``; their rows stay until ``forget_shards``. Raises NotOurPlace before the first is deleted."""
     check_deletable(env, state, shards)
+    left = left_alone(env, state, shards)
 
     def delete(shard: Shard) -> float:
         started = time.monotonic()
-        if not is_another(env, shard):
+        if shard.shard not in left:
             delete_table(env, shard)
         return time.monotonic() - started
 
@@ -99,7 +109,7 @@ def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], k
         for number, (shard, seconds) in enumerate(zip(shards, deleted, strict=True), start=1):
             results.append(StageResult(kind, shard.collection, None, seconds))
             listen(Event(kind, shard.collection, number, len(shards), seconds))
-    return results
+    return Deleted(tuple(results), tuple(left_note(shard, left[shard.shard]) for shard in shards if shard.shard in left))
 
 
 def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import DropColumn
-from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.transfer.deletion import MADE_ANEW, check_deletable, delete_table, left_alone, left_note
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound, RollbackO
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     dropped_paths,
+    ends_by_hand,
     held_of,
     live_collection,
     open_holds,
@@ -55,9 +56,13 @@ def end_holds(leader: LeaderWriter, generations: Collection[Generation], allow: 
 
 
 def due_holds(state: State, generation: Generation | None = None, *, at_once: bool = False) -> list[Hold]:
-    """Return the holds to be ended now, the oldest first: their time is over, or ``at_once``; ``generation``: only its."""
+    """Return the holds to be ended now, the oldest first: their time is over, or ``at_once``; ``generation``: only its.
+
+    One that ``ends_by_hand`` only where a person names it, or says ``at_once``.
+    """
     now = pendulum.now("UTC")
     found = [hold for hold in unclosed_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
+    found = [hold for hold in found if at_once or generation is not None or not ends_by_hand(state, hold)]
     return sorted(found, key=lambda hold: (hold.state is not HoldState.KEEPING, hold.generation))  # nobody's way back waits for those
 
 
@@ -128,16 +133,18 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     ended = [_Ended(table, _transition(leader, table, is_other)) for table, is_other in zip(dropped, others, strict=True)]
     commit_transitions(leader, IntentKind.CONTRACT, [item.transition for item in ended if item.transition is not None])
 
-    def delete(shard: Shard) -> tuple[float, bool]:
-        started, is_ours = time.monotonic(), not is_another(leader.env, shard)
-        if is_ours and not shard.adopted:
+    left = left_alone(leader.env, leader.state, retired)
+
+    def delete(shard: Shard) -> float:
+        started = time.monotonic()
+        if shard.shard not in left and not shard.adopted:
             delete_table(leader.env, shard)
-        return started, is_ours
+        return started
 
     with contextlib.closing(leader.env.each(delete, retired)) as deleted:
-        for number, (shard, (started, is_ours)) in enumerate(zip(retired, deleted, strict=True), start=1):
-            if not is_ours:
-                _left_alone(leader, shard)
+        for number, (shard, started) in enumerate(zip(retired, deleted, strict=True), start=1):
+            if shard.shard in left:
+                leader.notes.append(left_note(shard, left[shard.shard]))
             elif shard.adopted:
                 _give_back(leader, shard)
             leader.report("retire", shard.collection, None, started, number, len(retired))
@@ -160,10 +167,6 @@ def _check_droppable(leader: LeaderWriter, hold: Hold) -> None:
         name = live_collection(leader.state, table.shard)
         if name is not None and table.dropped:
             without(leader.state.entry(name), table)
-
-
-def _left_alone(leader: LeaderWriter, shard: Shard) -> None:
-    leader.notes.append(f"{shard.collection}: somebody made another table at {shard.uri}; it is left alone")
 
 
 def _give_back(leader: LeaderWriter, shard: Shard) -> None:
@@ -205,7 +208,7 @@ def _transition(leader: LeaderWriter, held: HeldTable, is_anothers: bool) -> Tra
     if not paths:
         return None
     if is_anothers:
-        _left_alone(leader, leader.state.shards[held.shard])
+        leader.notes.append(left_note(leader.state.shards[held.shard], MADE_ANEW))
         return None
     return Transition(name, held.shard, entry.physical, tuple(map(DropColumn, paths)))
 

@@ -229,12 +229,20 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
     live = head.declaration(collection)
     entry = state.entry(collection)
     found = (*live_differences(expected, live), *exchanged(entry, head), *came_again(state, entry, head))
+    identity += lost_seal(state, shard, head)
     if not found:
         return identity
     for intent in state.intents_of(shard):
         if any(not live_differences(step, live) for step in intent.leads_to):
             return identity
     return (*identity, *(str(difference) for difference in found))
+
+
+def lost_seal(state: State, shard: ShardId, head: Head) -> tuple[str, ...]:
+    """Describe a seal that a restored or rebuilt ledger does not know: what it was set for is lost history."""
+    if head.sealed_for is None or state.given_out is None or state.intents_of(shard):
+        return ()
+    return (f"table: sealed for {head.sealed_for}, which the ledger that was restored does not know: every write to it is refused",)
 
 
 def id_drift(shard: Shard, head: Head) -> tuple[str, ...]:

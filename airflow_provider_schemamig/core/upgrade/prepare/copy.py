@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.spark.errors import ChangeDataMissing, Sour
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.copy import copy
-from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
+from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table, left_alone, left_note
 from airflow_provider_schemamig.core.transfer.digest_check import check_cardinality
 from airflow_provider_schemamig.core.transfer.errors import CopyTooOld
 from airflow_provider_schemamig.core.transfer.progress import WRITE_SECONDS, Reporter, put_progress
@@ -175,7 +175,11 @@ def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
     if was_begun_anew(state, row) and _is_building(state, row.shard):
         given_up = state.shards[row.shard]
         check_deletable(copying.env, state, [given_up])
-        delete_table(copying.env, given_up)
+        left = left_alone(copying.env, state, [given_up])
+        if row.shard in left:
+            copying.listen(Event("copy", copying.stage.collection, note=left_note(given_up, left[row.shard])))
+        else:
+            delete_table(copying.env, given_up)
         state = copying.ledger.transact(lambda state: [Drop(Shard, row.shard)] if _is_building(state, row.shard) else [])
     return state
 

@@ -39,7 +39,7 @@ class KeptBytes:
 def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
     """Return a hold for documents, with what it keeps and what that costs. Reads the logs of the tables concerned."""
     kept = tuple(env.each(functools.partial(_cost, env, state), _kept(state, hold)))
-    return {**hold_json(hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
+    return {**hold_json(state, hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
 
 
 def _cost(env: EnvironmentRoot, state: State, kept: KeptBytes) -> KeptBytes:

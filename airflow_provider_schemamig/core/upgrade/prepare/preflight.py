@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.upgrade.errors import SealTooShort
 from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, blocked_seconds, explain
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
@@ -71,7 +72,9 @@ class PlanReport:
 
     @property
     def due_holds(self) -> tuple[int, ...]:
-        return tuple(hold.generation for hold in self.planned.pending if hold.until <= self.view.now)
+        state = self.view.state
+        over = (hold for hold in self.planned.pending if hold.until <= self.view.now)
+        return tuple(hold.generation for hold in over if state is None or not ends_by_hand(state, hold))
 
     @property
     def notes(self) -> tuple[str, ...]:

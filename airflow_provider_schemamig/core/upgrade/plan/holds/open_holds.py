@@ -45,7 +45,12 @@ def open_holds(state: State | None) -> tuple[Hold, ...]:
     return tuple(hold for hold in unclosed_holds(state) if hold.state is not HoldState.KEEPING)
 
 
-def hold_json(hold: Hold) -> dict[str, Any]:
+def ends_by_hand(state: State, hold: Hold) -> bool:
+    """Return whether only a person ends the hold: the ledger was restored since, and a rollback that it lost may have closed it."""
+    return state.is_before_restore(hold.generation)
+
+
+def hold_json(state: State, hold: Hold) -> dict[str, Any]:
     """Return a hold for documents (``pending``)."""
     return {
         "generation": hold.generation,
@@ -54,6 +59,7 @@ def hold_json(hold: Hold) -> dict[str, Any]:
         "until": hold.until.isoformat(),
         "state": hold.state.value,
         "over": hold.until <= pendulum.now("UTC"),
+        "by_hand": ends_by_hand(state, hold),
     }
 
 

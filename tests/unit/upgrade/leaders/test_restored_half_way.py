@@ -1,0 +1,152 @@
+"""A ledger brought back from a backup of before a cut-over, or a rollback: what the lost history made live stays, with its rows."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from airflow_provider_schemamig.cli.main import app
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
+from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.lake import no_spark
+from tests.support.rows import tables
+from tests.support.rows.rewritten import SECOND, Rewritten, claimed, jobs, make_rewritten, upgrade
+from tests.support.upgrades import make_holds_due, two_releases
+
+
+def brought_back(found: Rewritten, folder: Path) -> None:
+    """The ledger is lost and restored, as docs/ledger.md says."""
+    shutil.move(folder / "lake" / "_schemamig" / "ledger", folder / "lost")
+    restore(Environment.open(str(folder / "lake")), str(folder / "backup"))
+    found.lake = replace(found.lake, env=Environment.open(str(folder / "lake")))
+
+
+def go_on(found: Rewritten) -> None:
+    """docs/ledger.md: a deployment that the backup holds half-way is taken up with ``expand`` of its generation."""
+    commands.expand(found.env, SECOND)
+    commands.cutover(found.env, SECOND, jobs=jobs())
+
+
+NEXT: dict[str, Callable[[Rewritten], object]] = {
+    "expand and cutover": go_on,
+    "upgrade": lambda found: upgrade(found, found.env, jobs()),
+    "cancel": lambda found: commands.cancel(found.env, SECOND),
+    "rollback": lambda found: commands.rollback(found.env, jobs=jobs()),
+}
+
+
+@pytest.mark.parametrize("is_promoted", [False, True])
+@pytest.mark.parametrize("then", NEXT)
+def test_backup_of_half_an_upgrade(tmp_path: Path, then: str, is_promoted: bool) -> None:
+    found = make_rewritten(tmp_path)
+    claimed(found)
+    if is_promoted:
+        commands.promote(found.env, SECOND)
+    backup(found.env, str(tmp_path / "backup"))  # the gate waits, and the nightly backup comes
+    if not is_promoted:
+        commands.promote(found.env, SECOND)
+    commands.expand(found.env, SECOND)
+    commands.cutover(found.env, SECOND, jobs=jobs())
+    live = found.path("keyed")
+    found.insert("keyed", [{"id": 9999, "v": 1}])  # acknowledged
+    brought_back(found, tmp_path)
+    with contextlib.suppress(SchemamigError):
+        NEXT[then](found)
+    assert live.exists(), f"{then} deleted the table that has the only copy of an acknowledged row"
+    assert any(row["id"] == 9999 for row in tables.snapshot(live).rows)
+
+
+def test_backup_of_half_an_upgrade_whose_hold_is_over(tmp_path: Path) -> None:
+    """The old table is gone too: nothing at all is left of the collection."""
+    found = make_rewritten(tmp_path)
+    claimed(found)
+    backup(found.env, str(tmp_path / "backup"))
+    commands.promote(found.env, SECOND)
+    commands.expand(found.env, SECOND)
+    commands.cutover(found.env, SECOND, jobs=jobs())
+    live = found.path("keyed")
+    make_holds_due(found.lake)
+    commands.contract(found.env)
+    brought_back(found, tmp_path)
+    with contextlib.suppress(SchemamigError):
+        commands.cancel(found.env, SECOND)
+    assert live.exists()
+
+
+def test_status_shows_that_the_tables_are_elsewhere(tmp_path: Path) -> None:
+    """docs/ledger.md:85: the environment is then where the backup was, its tables are not: ``status`` shows that as drift."""
+    found = make_rewritten(tmp_path)
+    claimed(found)
+    backup(found.env, str(tmp_path / "backup"))
+    commands.promote(found.env, SECOND)
+    commands.expand(found.env, SECOND)
+    commands.cutover(found.env, SECOND, jobs=jobs())
+    brought_back(found, tmp_path)
+    assert set(commands.status(found.env).drifted) == {"keyed", "plain"}
+
+
+def test_backup_of_an_open_hold_then_a_rollback(tmp_path: Path) -> None:
+    """The rollback made the old table live again; the maintenance DAG's ``contract`` deletes it, though it is open and written into."""
+    found = make_rewritten(tmp_path)
+    old = found.path("keyed")
+    upgrade(found, found.env, jobs())
+    backup(found.env, str(tmp_path / "backup"))
+    commands.rollback(found.env, jobs=jobs())
+    assert found.path("keyed") == old
+    found.insert("keyed", [{"id": 9999, "v": "1"}])  # acknowledged
+    brought_back(found, tmp_path)
+    assert "keyed" in commands.status(found.env).drifted
+    make_holds_due(found.lake)
+    with contextlib.suppress(SchemamigError):
+        commands.contract(found.env)
+    assert old.exists(), "the table with the only copy of an acknowledged row"
+
+
+def test_backup_of_an_open_hold_over_a_dropped_column_then_a_rollback(tmp_path: Path) -> None:
+    """The rollback gave the column back, without a change of the table; ``contract`` of the restored hold drops it with what came since."""
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT, x INT);", "CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])')
+    lake.upgrade(lake.second)
+    backup(lake.env, str(tmp_path / "backup"))
+    commands.rollback(lake.env, jobs=no_spark)
+    tables.insert(lake.path("t"), [{"id": 1, "x": 26}])
+    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
+    restore(Environment.open(str(tmp_path / "lake")), str(tmp_path / "backup"))
+    lake = replace(lake, env=Environment.open(str(tmp_path / "lake")))
+    make_holds_due(lake)
+    with contextlib.suppress(SchemamigError):
+        commands.contract(lake.env)
+    assert "x" in [field["name"] for field in tables.snapshot(lake.path("t")).fields]
+
+
+def test_a_restore_says_what_was_done_since(tmp_path: Path) -> None:
+    found = make_rewritten(tmp_path)
+    claimed(found)
+    backup(found.env, str(tmp_path / "backup"))
+    upgrade(found, found.env, jobs())
+    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
+    notes = restore(Environment.open(str(tmp_path / "lake")), str(tmp_path / "backup")).notes
+    assert any("cutover of generation 2" in note for note in notes), notes
+
+
+def test_a_restored_hold_ends_by_hand(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT, x INT);", "CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])')
+    lake.upgrade(lake.second)
+    backup(lake.env, str(tmp_path / "backup"))
+    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
+    assert not [note for note in restore(lake.env, str(tmp_path / "backup")).notes if "since this backup" in note]
+    lake = replace(lake, env=Environment.open(str(tmp_path / "lake")))
+    make_holds_due(lake)
+    (hold,) = commands.contract(lake.env).pending
+    assert (hold["over"], hold["by_hand"]) == (True, True)
+    shown = CliRunner().invoke(app, ["status", "--env", str(tmp_path / "lake")]).stdout
+    assert "schemamig contract --generation 2" in " ".join(shown.split())
+    assert commands.contract(lake.env, SECOND).pending == ()
+    assert [field["name"] for field in tables.snapshot(lake.path("t")).fields] == ["id"]
