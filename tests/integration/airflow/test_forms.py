@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,23 +33,6 @@ TASKS = {
     "schemamig_verify": {"verify": "success"},
     "schemamig_watch_keys": {"watch_keys": "success"},
 }
-
-
-@pytest.fixture(scope="module")
-def page(shipped_dags: dict[str, Any]) -> Iterator[Any]:
-    """Airflow's server for a person who is logged in."""
-    from airflow.api_fastapi.app import create_app
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-    from airflow.models.dagbundle import DagBundleModel
-    from airflow.utils.session import create_session
-    from fastapi.testclient import TestClient
-
-    with create_session() as session:
-        session.merge(DagBundleModel(name="shipped"))
-    sync_bag_to_db(DagBag(str(DAGS), bundle_path=DAGS, bundle_name="shipped"), "shipped", None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True")
-        yield TestClient(create_app("core"), base_url="http://testserver")
 
 
 def form(page: Any, dag_id: str) -> dict[str, dict[str, Any]]:
