@@ -61,8 +61,9 @@ def test_a_waiting_gate_has_the_button_plan_and_says_what_to_type(airflow: LiveA
 
     wait_until(waits, 240)
     at = f"dags/schemamig_upgrade/dagRuns/{quote(run)}/taskInstances"
-    page = f"/dags/schemamig_upgrade/runs/{quote(run)}/tasks/upgrade.preflight"
-    assert airflow.ask(f"{at}/upgrade.ledger_approval/links")["extra_links"] == {"Plan": page}
+    of_run = f"/dags/schemamig_upgrade/runs/{quote(run)}"
+    links = {"Plan": f"{of_run}/tasks/upgrade.preflight", "Deployment": f"{of_run}/plugin/schemamig_run"}
+    assert airflow.ask(f"{at}/upgrade.ledger_approval/links")["extra_links"] == links
     assert airflow.ask(f"{at}/upgrade.preflight")["state"] == "success"
     told = json.dumps(airflow.ask(f"{at}/upgrade.ledger_approval/logs/1"))
     digest = airflow.ask(f"{at}/upgrade.preflight/xcomEntries/plan_digest")["value"].strip('"')
