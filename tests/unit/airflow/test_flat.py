@@ -55,9 +55,10 @@ FIRST = {"upgrade": ("fingerprint", "preflight"), "replicate": ("collections", "
 @pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
 def test_every_task_of_a_shipped_dag_is_drawn_and_called_by_its_name(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(DAGS)
-    dag = runpy.run_path(str(path))["dag"]
-    nodes = graph(dag)
-    assert {node["id"]: node["label"] for node in nodes} == {name: name.rpartition(".")[2] for name in dag.task_ids}
+    dags = [dag for dag in runpy.run_path(str(path)).values() if isinstance(dag, DAG)]
+    assert dags
+    for dag in dags:
+        assert {node["id"]: node["label"] for node in graph(dag)} == {name: name.rpartition(".")[2] for name in dag.task_ids}
 
 
 def test_so_is_every_task_of_a_dag_for_one_of_several_environments() -> None:
