@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import ledger, object_store, online, page, peers, release, release_test, replicas, rewrite, scale, schema_only, streams
-from bench.table import texts
+from bench.tools.table import texts
 
 #: Name on the command line -> the benchmark, an iterator of rows.
 BENCHMARKS = {

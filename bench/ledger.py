@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.ledger.rows import Leader, Object, SchemaEn
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
-from bench.measure import run, run_warm
-from bench.table import Row, cell
+from bench.tools.measure import run, run_warm
+from bench.tools.table import Row, cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 UPDATES, COLLECTIONS, COLUMNS = 100_000, 1_000, 20

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.measure import Usage, run
 from bench.schema_only import SCHEMAMIG, releases
-from bench.table import Row, cell
+from bench.tools.measure import Usage, run
+from bench.tools.table import Row, cell
 
 LATENCY_MS = 50
 #: Collections -> seconds that plan, upgrade and status may take.
@@ -51,7 +51,7 @@ class SlowStore:
 
 @contextlib.contextmanager
 def slow_store(latency_ms: float = LATENCY_MS) -> Iterator[SlowStore]:
-    server = subprocess.Popen([sys.executable, "-m", "bench.slow_store", str(latency_ms)], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-m", "bench.tools.slow_store", str(latency_ms)], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         yield SlowStore(f"http://127.0.0.1:{server.stdout.readline().strip()}")

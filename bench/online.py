@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from bench.rewrite import Bench
-from bench.table import Row, cell
+from bench.tools.table import Row, cell
 
 COLUMNS = "id BIGINT, g INT, amount STRING, note STRING"
 OLD = f"CREATE TABLE t ({COLUMNS});\n"

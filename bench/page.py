@@ -23,7 +23,7 @@ import pendulum
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from bench.schema_only import lake
-from bench.table import Row, cell
+from bench.tools.table import Row, cell
 
 COLLECTIONS, ENTRIES, TIMES = 1_000, 10_000, 15
 VIEWS = {

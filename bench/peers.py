@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Usage, run
 from bench.schema_only import SCHEMAMIG, schema
-from bench.table import Cell, Row, cell
+from bench.tools.measure import Usage, run
+from bench.tools.table import Cell, Row, cell
 from tests.support.product import Product
 
 TABLES = 1_000

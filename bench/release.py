@@ -9,8 +9,8 @@ from pathlib import Path
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.folder.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
-from bench.measure import run_warm
-from bench.table import Row, cell
+from bench.tools.measure import run_warm
+from bench.tools.table import Row, cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 VERSIONS, COLLECTIONS, COLUMNS = 1_000, 50, 20

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.testing.rows.fixtures import write_fixtures
-from bench.measure import run
 from bench.release import SCHEMAMIG, write_history
-from bench.table import Row, cell
+from bench.tools.measure import run
+from bench.tools.table import Row, cell
 
 VERSIONS, COLLECTIONS = 100, 20
 

@@ -21,9 +21,9 @@ from airflow_provider_schemamig.core.replication.cluster.registry import NODES, 
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
-from bench.measure import cpu_s, run, run_warm
 from bench.schema_only import SCHEMAMIG
-from bench.table import Row, cell
+from bench.tools.measure import cpu_s, run, run_warm
+from bench.tools.table import Row, cell
 
 ENVIRONMENTS, COLLECTIONS, COLUMNS = 50, 200, 20
 

@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.spark.session import embedded_session
-from bench.measure import median_ms
-from bench.table import Row, cell
+from bench.tools.measure import median_ms
+from bench.tools.table import Row, cell
 from tests.support.product import Product
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Usage, run
 from bench.schema_only import SCHEMAMIG, releases
-from bench.table import Row, cell
+from bench.tools.measure import Usage, run
+from bench.tools.table import Row, cell
 
 FEW, MANY = 1_000, 10_000
 #: Of the upgrade that adds a column to each.

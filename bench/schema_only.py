@@ -19,8 +19,8 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ep
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from bench.measure import Usage, floor_commits, median_ms, run, run_warm
-from bench.table import Row, cell
+from bench.tools.measure import Usage, floor_commits, median_ms, run, run_warm
+from bench.tools.table import Row, cell
 from tests.support.product import Product
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))

@@ -13,9 +13,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.replication.model import StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from bench.measure import cpu_s
 from bench.rewrite import CDF, OLD, ROWS, Bench
-from bench.table import Row, cell
+from bench.tools.measure import cpu_s
+from bench.tools.table import Row, cell
 from tests.support.product import Product
 
 STEP = 'evolution("t")'

@@ -40,8 +40,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.spark.driver.telling import tell
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
-from airflow_provider_schemamig.core.spark.telling import tell
 from airflow_provider_schemamig.core.spark.translate import translated
 from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import newest_version, table_sql

@@ -15,10 +15,10 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_schemamig.core.spark.driver import DriverProcess
-from airflow_provider_schemamig.core.spark.exchange import FileExchange
+from airflow_provider_schemamig.core.spark.driver.client import DriverProcess
+from airflow_provider_schemamig.core.spark.driver.exchange import FileExchange
+from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner, application, arguments, zip_packages
 from airflow_provider_schemamig.core.spark.launch import spark_submit_command
-from airflow_provider_schemamig.core.spark.submit import SubmitRunner, application, arguments, zip_packages
 from airflow_provider_schemamig.core.spark.translate import last_lines
 
 #: What Airflow's hook needs to submit to Kubernetes.

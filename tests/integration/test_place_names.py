@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
 from tests.support.bytes import tree
 from tests.support.product import Product
-from tests.support.spark_lake import SparkLake
+from tests.support.spark.lake import SparkLake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

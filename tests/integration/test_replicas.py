@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Strea
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
-from tests.support.spark_lake import SparkLake
+from tests.support.spark.lake import SparkLake
 from tests.support.upgrades import releases
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from typing import Any
 
 import yaml
 
-from tests.support.airflow_home import ROOT
-from tests.support.connect import free_port
+from tests.support.airflow.home import ROOT
 from tests.support.processes import wait_until
+from tests.support.spark.connect import free_port
 
 COMPOSE = ROOT / "docker-compose.yml"
 #: Where the image has the project.

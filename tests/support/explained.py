@@ -19,15 +19,15 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddKey, Change, DropKey, Relax, RenameColumn, SetProperty
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade import alter
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome
 from airflow_provider_schemamig.core.upgrade.execute import expand, recovery
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import stages
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
@@ -135,9 +135,11 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
 
     Of a generation that settled what others left, or that a rollback began to undo, and that goes on: those since.
-    Of several ``runs``: without seals that were given up.
+    Of several ``runs``: without seals that were given up, and without a cut-over that was swapped back as its append did not come.
     """
     found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
+    while runs > 1 and (swapped := _swapped_back(env, state, shard, found)) is not None:
+        found = [*found[:swapped], *found[swapped + 2 :]]
     undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
     found = found[undone:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
@@ -147,6 +149,20 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
         if actions[number : number + 3] == ["seal", "cutover", "unseal"]:
             return [*found[:number], found[number + 1], *found[number + 3 :]]
     return found
+
+
+def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: Sequence[tuple[str, int]]) -> int | None:
+    """Return where a cut-over stands whose undo left the columns as they were right before it: a rollback's leaves them otherwise."""
+    number = _pair(commits, "cutover", "undo")
+    if number is None:
+        return None
+    store = table_store(env, state, shard)
+    before, after = read_head(store, commits[number][1] - 1), read_head(store, commits[number + 1][1])
+    return number if _columns(before) == _columns(after) else None  # a swap brings column mapping, and that stays
+
+
+def _columns(head: Head) -> list[tuple[str, object]]:
+    return [(field["name"], field["type"]) for field in head.schema["fields"]]
 
 
 def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:

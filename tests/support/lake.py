@@ -17,8 +17,8 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from tests.support.nested_values import logical
 from tests.support.product import Product
+from tests.support.rows.nested_values import logical
 
 SCHEMA_1 = """
 CREATE TABLE flights (id BIGINT NOT NULL, dep_delay INT, hour INT NOT NULL, origin STRUCT<code: STRING, name: STRING>);

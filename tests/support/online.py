@@ -21,8 +21,8 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.testing.rows.check_sql import parse, value_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from tests.support.lake import Crash
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import Row, folder_of, snapshot
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.tables import Row, folder_of, snapshot
 
 _CASTS: Mapping[str, Callable[[Any], Any]] = {"INT": int, "BIGINT": int, "TEXT": str, "STRING": str}
 

@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.replication.model import StreamSettings, St
 from airflow_provider_schemamig.core.replication.replicate import Replicated, replicate_once
 from airflow_provider_schemamig.core.replication.stream.checkpoint import position
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
-from tests.support import row_tables as tables
 from tests.support.lake import Lake
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import Row
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.tables import Row
 from tests.support.upgrades import releases
 
 #: ``trips`` has a key, ``lines`` none.

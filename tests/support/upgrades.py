@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
-from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, write_heartbeat
+from airflow_provider_schemamig.core.ledger.objects.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Fingerprint, Generation, Version
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError

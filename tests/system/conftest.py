@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import airflow_home
-from tests.support.killing import KillingRuns
-from tests.support.object_servers import ObjectServer, s3_server
+from tests.support.airflow import home as airflow_home
+from tests.support.airflow.killing import KillingRuns
+from tests.support.stores.object_servers import ObjectServer, s3_server
 
 airflow_home.prepare()
 

@@ -28,11 +28,11 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from tests.support.connect import connect_server
 from tests.support.lake import append, rows
 from tests.support.processes import drivers, wait_until
 from tests.support.product import Product
-from tests.support.standalone import Cluster, standalone
+from tests.support.spark.connect import connect_server
+from tests.support.spark.standalone import Cluster, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(3400)]
 

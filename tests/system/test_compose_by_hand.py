@@ -29,10 +29,10 @@ from airflow_provider_schemamig.core.release.folder.read import load_release
 from airflow_provider_schemamig.core.testing.rows.fixtures import read_fixtures
 from airflow_provider_schemamig.core.testing.rows.row_codec import row_of
 from airflow_provider_schemamig.core.testing.workspace import cut
-from tests.support.airflow_home import ROOT
+from tests.support.airflow.home import ROOT
+from tests.support.airflow.live import LiveAirflow
 from tests.support.by_hand import COMPOSE, ByHand
 from tests.support.lake import Lake, append, rows
-from tests.support.live_airflow import LiveAirflow
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.spark, pytest.mark.timeout(1800)]

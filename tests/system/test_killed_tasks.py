@@ -20,10 +20,10 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.spark.runners import ConnectRunner
-from tests.support.connect import connect_server
-from tests.support.killing import Kill, KillingRuns
+from tests.support.airflow.killing import Kill, KillingRuns
 from tests.support.lake import Lake, append, rows
 from tests.support.product import Product
+from tests.support.spark.connect import connect_server
 
 pytestmark = [pytest.mark.system, pytest.mark.airflow]
 

@@ -29,12 +29,12 @@ from airflow_provider_schemamig.core.spark.runners import ConnectRunner, connect
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
-from tests.support.connect import connect_server
-from tests.support.interleave import is_ours
 from tests.support.lake import append
 from tests.support.product import Product
-from tests.support.row_tables import commit_at, newest
-from tests.support.stress_writer import KINDS, Row, replay
+from tests.support.rows.tables import commit_at, newest
+from tests.support.spark.connect import connect_server
+from tests.support.spark.stress_writer import KINDS, Row, replay
+from tests.support.tables.interleave import is_ours
 from tests.system.test_rewrite_stress import CONFLICT, FORGETFUL, TRIES, Crew
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.soak]

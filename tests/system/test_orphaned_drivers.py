@@ -21,10 +21,10 @@ from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
-from tests.support.fills import SLOW
 from tests.support.lake import append, no_spark, rows
 from tests.support.processes import alive_in_group, drivers
 from tests.support.product import Product
+from tests.support.rows.fills import SLOW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

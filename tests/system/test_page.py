@@ -18,13 +18,13 @@ from playwright.sync_api import Browser
 
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.task_groups.task_docs import TASK_DOCS
-from tests.support.airflow_home import DAGS
-from tests.support.browser import browser as a_browser
-from tests.support.browser import chromium
+from tests.support.airflow.home import DAGS
+from tests.support.airflow.live import LiveAirflow, free_port, live_airflow
 from tests.support.lake import Lake
-from tests.support.live_airflow import LiveAirflow, free_port, live_airflow
-from tests.support.page_lakes import MANY, STATES, drifted, fresh, hold, waits
-from tests.support.page_tab import Tab, tab
+from tests.support.page.browser import browser as a_browser
+from tests.support.page.browser import chromium
+from tests.support.page.lakes import MANY, STATES, drifted, fresh, hold, waits
+from tests.support.page.tab import Tab, tab
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(900)]
@@ -350,7 +350,7 @@ def test_airflows_graph_of_an_upgrade_shows_every_task_at_once(page: Tab) -> Non
 
 
 def test_behind_a_reverse_proxy_with_a_path(browser: Browser, airflow: LiveAirflow) -> None:
-    from tests.support.in_between import in_between
+    from tests.support.stores.in_between import in_between
 
     port, asked = free_port(), list[str]()
     more = {"AIRFLOW__API__PORT": str(port)}

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.airflow_home import ROOT
-from tests.support.live_airflow import LiveAirflow, live_airflow
-from tests.support.page_lakes import fresh
+from tests.support.airflow.home import ROOT
+from tests.support.airflow.live import LiveAirflow, live_airflow
+from tests.support.page.lakes import fresh
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(600)]

@@ -29,10 +29,10 @@ from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from tests.support.connect import connect_server
 from tests.support.processes import wait_until
 from tests.support.product import Product
-from tests.support.stress_writer import KINDS, Row, replay
+from tests.support.spark.connect import connect_server
+from tests.support.spark.stress_writer import KINDS, Row, replay
 
 pytestmark = [pytest.mark.spark, pytest.mark.system]
 
@@ -87,7 +87,7 @@ def test_rewrite_stress_many_rounds(crew: Crew, tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Crew:
-    """The writers of all kinds (tests/support/stress_writer.py) and the server that some of them use."""
+    """The writers of all kinds (tests/support/spark/stress_writer.py) and the server that some of them use."""
 
     server: str
     processes: Mapping[str, subprocess.Popen[str]]
@@ -95,7 +95,7 @@ class Crew:
     @classmethod
     @contextmanager
     def at_work(cls, server: str, folder: Path) -> Iterator[Self]:
-        command = [sys.executable, "-m", "tests.support.stress_writer"]
+        command = [sys.executable, "-m", "tests.support.spark.stress_writer"]
         with ExitStack() as ends:
             processes = {}
             for kind in KINDS:

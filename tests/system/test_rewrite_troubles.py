@@ -17,10 +17,10 @@ from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
-from tests.support.connect import connect_server, kill_server, limit_files
 from tests.support.lake import append
 from tests.support.processes import wait_until
 from tests.support.product import Product
+from tests.support.spark.connect import connect_server, kill_server, limit_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.system]
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from bench.measure import run
-from bench.table import Row, cell, texts
+from bench.tools.measure import run
+from bench.tools.table import Row, cell, texts
 
 
 def test_the_peak_of_a_child_is_its_own() -> None:

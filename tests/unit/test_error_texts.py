@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 from airflow_provider_schemamig.visible import visible
-from tests.support import airflow_home
+from tests.support.airflow import home as airflow_home
 
 airflow_home.prepare()  # some errors are Airflow's face's
 TEXTS = Path(__file__).with_name("error_texts.txt")

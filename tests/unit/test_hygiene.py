@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,12 @@ OTHER_WORDS = {
     "walked": 1,
     "whole": 2,
 }
+#: Modules of a folder, without ``__init__.py``, and those that have more of them.
+MAX_MODULES = 15
+LARGE = {
+    "airflow_provider_schemamig/cli/commands": "one file a command, named after it",
+    "airflow_provider_schemamig/operators": "people's DAGs import each module by its path (contract.txt)",
+}
 #: Folders of the core whose files lie beside each other.
 FLAT = {f"airflow_provider_schemamig.core.{name}" for name in ("online.operations", "release.lint.rules")}
 #: Folders that had another name.
@@ -113,6 +120,11 @@ def test_no_python_file_is_longer_than_a_reader_likes() -> None:
         if path.suffix == ".py" and not COPIES.fullmatch(path.name)
     }
     assert {path: lines for path, lines in long.items() if lines > MAX_LINES} == {}
+
+
+def test_a_folder_has_no_more_modules_than_a_reader_takes_in() -> None:
+    modules = Counter(str(path.parent.relative_to(ROOT)) for path in tracked() if path.suffix == ".py" and path.name != "__init__.py")
+    assert {folder for folder, count in modules.items() if count > MAX_MODULES} == LARGE.keys()
 
 
 def test_no_line_of_the_docs_is_longer_than_the_eye_follows() -> None:
@@ -187,12 +199,13 @@ def test_a_module_that_a_docstring_names_is_there() -> None:
     ] == []
 
 
-def test_a_test_of_two_words_names_what_its_file_is_about() -> None:
+def test_a_test_of_two_words_names_what_its_file_or_folder_is_about() -> None:
     """In a log there is no file beside the name of what failed."""
     nameless = []
     for path in tracked():
         if path.suffix == ".py" and path.name.startswith("test_"):
-            about = {word.removesuffix("s") for word in path.stem.split("_")[1:]}
+            folders = path.relative_to(ROOT).parts[1:-1]
+            about = {word.removesuffix("s") for part in (path.stem, *folders) for word in part.split("_")} - {"test"}
             for name in re.findall(r"^(?:    )?def test_(\w+)", text_of(path), re.MULTILINE):
                 words = [word.removesuffix("s") for word in name.split("_")]
                 if len(words) <= 2 and about.isdisjoint(words):

@@ -18,10 +18,10 @@ from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import Slot, field_at, path_in_files, slot_at
-from airflow_provider_schemamig.core.schema.widening import is_widening
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: Before a table's first version.

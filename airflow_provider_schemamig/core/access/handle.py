@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pendulum
 
 from airflow_provider_schemamig.core.access.resolved_table import Resolution, look
-from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, remove_heartbeat, write_heartbeat
+from airflow_provider_schemamig.core.ledger.objects.nodes import Node, NodeKind, remove_heartbeat, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint

@@ -16,11 +16,11 @@ from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.clauses import clauses_of
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, limits_of, varchar_length
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening, limits_of, varchar_length
 
 #: A column of a change of type that is not the one in use: rows written since the swap have no value in it, or one from before.
 STAND_IN = "has another type in the table, and what is left of this one is for the way back only"

@@ -16,9 +16,9 @@ from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_
 from airflow_provider_schemamig.core.access.releases import Declared
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
 from airflow_provider_schemamig.core.access.select import select, version_sql
-from airflow_provider_schemamig.core.ledger.nodes import NodeKind
+from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_READS
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DELTA_RS_READS
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 if TYPE_CHECKING:

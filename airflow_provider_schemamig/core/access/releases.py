@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.access.errors import NotInRelease, UnknownR
 from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.jsonable import from_json
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
-from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, ShardId, Version
@@ -227,7 +227,7 @@ class _Stored:
 
 @functools.lru_cache(maxsize=4)
 def _stored(env: EnvironmentRoot, digest: str) -> _Stored:
-    """Read a stored plan. A plan never changes: it is found by its content (``ledger.plan_store``)."""
+    """Read a stored plan. A plan never changes: it is found by its content (``ledger.objects.plan_store``)."""
     target = read_plan(env, digest)["target"]
     inputs = ((name, tuple((item["collection"], item["projection"]) for item in found)) for name, found in target.get("fill_inputs", ()))
     return _Stored(

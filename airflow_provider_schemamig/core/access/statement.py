@@ -20,10 +20,10 @@ from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DELTA_RS_APPENDS, INVARIANT
+from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.sql import quote
-from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_APPENDS, INVARIANT
-from airflow_provider_schemamig.core.schema.widening import varchar_length
 from airflow_provider_schemamig.core.storage import UnsafeLogStore, needs_log_store, require_safe_log_store, spark_uri
 
 if TYPE_CHECKING:

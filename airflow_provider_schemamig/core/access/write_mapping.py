@@ -15,11 +15,11 @@ from airflow_provider_schemamig.core.access.read_mapping import STAND_IN, Fit, U
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening
 
 #: Infinity and NaN are values of both; every other DOUBLE becomes the nearest FLOAT, if there is one.
 BEYOND_FLOAT = "a finite DOUBLE is beyond FLOAT, which goes from -3.4028235e38 to 3.4028235e38"

@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit,
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.names import physical_path
-from airflow_provider_schemamig.core.ledger.nodes import NodeKind
+from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint

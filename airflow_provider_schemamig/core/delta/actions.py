@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
-from airflow_provider_schemamig.core.schema.table_features import CLUSTERING_DOMAIN
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN
 
 RawAction = Mapping[str, Any]
 #: Delta's operations that only lay rows out anew. After a statement Delta may run one by itself (auto compaction), with all settings of the

@@ -1,4 +1,4 @@
-"""What a protocol says of a table's features, and a protocol that has more of them (``schema.table_features`` has the features).
+"""What a protocol says of a table's features, and a protocol that has more of them (``schema.delta_rules.table_features`` has them).
 
 A writer that does not know a feature may break the table, so a table with any other feature than ours is refused for writes, in words.
 Legacy protocol numbers imply features; going to feature lists must name all of them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from airflow_provider_schemamig.core.schema.table_features import FEATURE_READER, FEATURE_WRITER, FEATURES, Commits, named
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import FEATURE_READER, FEATURE_WRITER, FEATURES, Commits, named
 from airflow_provider_schemamig.exceptions import Refusal
 
 RawAction = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import property_features
-from airflow_provider_schemamig.core.schema.table_features import FEATURES, INVARIANTS
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import FEATURES, INVARIANTS
 
 _BY_FIELD_METADATA = {row.field_key: row.name for row in FEATURES.values() if row.field_key}
 _BY_TYPE = {row.type_name: row.name for row in FEATURES.values() if row.type_name}

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, SPARKS_OWN
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early
-from airflow_provider_schemamig.core.schema.table_features import (
+from airflow_provider_schemamig.core.schema.delta_rules.properties import CONSTRAINT_PREFIX, FORGETS, SPARKS_OWN
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
     CHECKPOINT_POLICY,

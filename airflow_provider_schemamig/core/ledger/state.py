@@ -336,6 +336,11 @@ class State:
             apply_row(row, texts[row.collection])
         return State(version, texts, self._uri, decoded=decoded, formats=self.formats)
 
+    def know(self, rows: Iterable[Any]) -> None:
+        """Take rows that were just encoded as what their texts would be decoded to."""
+        for row in rows:
+            self._decoded.setdefault(row.COLLECTION, {})[encode_key(row.key)] = row
+
     def _single(self, row_type: type[R]) -> R | None:
         return self.rows(row_type, str).get(cast(Any, row_type).key)
 

@@ -215,7 +215,11 @@ class LedgerWriter(LedgerReader):
         rows = _changes(state, updates)
         for collection in sorted({row.collection for row in rows} - FROZEN_COLLECTIONS):
             state.require_current(f"a change of its {collection}")
-        return self._append(state, rows, was_read_now=was_read_now) if rows else state
+        if not rows:
+            return state
+        following = state.after(rows, state.version + 1)
+        following.know(update.row for update in updates if isinstance(update, Put))
+        return self._append(state, rows, following, was_read_now=was_read_now)
 
     def transact(self, decide: Callable[[State], Sequence[Update]], authority: Leadership | None = None) -> State:
         """Read, ``decide``, append; on a conflict all three again, after a pause with jitter. ``decide`` may run many times."""

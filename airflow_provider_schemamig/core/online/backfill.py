@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.names import CollectionName, quote
 from airflow_provider_schemamig.core.online.errors import BackfillLogGone, BackfillStarved, CannotBackfill
 from airflow_provider_schemamig.core.online.unfilled import BACKFILL, DUE, NOT_KNOWN, OURS, WHOLE, Fill, Replay, Seen, first_look
-from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot

@@ -13,10 +13,10 @@ from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, Relax, RenameColumn, ReorderColumns, SetComment, SetNotNull
+from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import join
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 
 def joined(changes: Sequence[Change], table: Declaration) -> tuple[Change, ...]:

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.names import stored_field
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.online.operation import Files
-from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_schemamig.core.names import Fingerprint
-from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.exceptions import Refusal
 
 

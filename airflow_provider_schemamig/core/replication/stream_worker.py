@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_head
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
-from airflow_provider_schemamig.core.replication.errors import NeverRestored, RestoreChangesSchema
+from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginReplaced, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, Wish, restored_at, try_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
@@ -144,12 +144,19 @@ class Run:
         return True
 
     def _begin(self, table: EventTable) -> bool:
-        """Begin a stream that has never brought anything with all rows. Raises NeverRestored if that would take others away."""
+        """Begin a stream that has never brought anything with all rows.
+
+        Raises NeverRestored if that would take others away; OriginReplaced if the table that it followed is deleted.
+        """
         shard = self.ends.origin.state.objects[self.stream.collection].shard
+        followed = self._state
         self._at = None
         self._state = replace(self._state, shard=shard, checkpoint=NOTHING, seen=NOTHING)
         self._check_open(table)
         if active_files(table.store, table.head.version):
+            if followed.checkpoint != NOTHING and followed.shard not in self.ends.origin.state.shards:
+                self._state = followed  # so that the next look says the same
+                raise OriginReplaced(collection=self.stream.collection, shard=followed.shard, reason="its hold ended and it was deleted")
             raise NeverRestored(collection=self.stream.collection, origin=self.stream.origin)
         self._restore(Wish(is_first=True, depth=self.settings.depth))
         return True

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import SetClause, SetDefault, SetGenerated
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import ALLOW_COLUMN_DEFAULTS, DEFAULT_KEY, GENERATED_COLUMNS
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import GENERATED as GENERATED_KEY
+from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.expressions.calls import functions_called, not_constant
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.constant_fit import default_fault
@@ -25,9 +28,6 @@ from airflow_provider_schemamig.core.schema.expressions.spark_functions import s
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Map, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.table_features import ALLOW_COLUMN_DEFAULTS, DEFAULT_KEY, GENERATED_COLUMNS
-from airflow_provider_schemamig.core.schema.table_features import GENERATED as GENERATED_KEY
-from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -105,7 +105,7 @@ DEFAULT = Clause(
 
 # --- GENERATED ALWAYS AS (...) -------------------------------------------------------------------------------------------------------
 
-#: Functions that Delta 4.4 takes in a generated column; Spark was asked (`tests/integration/test_generated.py` asks it of some again).
+#: Functions that Delta 4.4 takes in a generated column, by Spark (`tests/integration/delta/test_generated.py` asks it of some again).
 _TAKEN = """
     abs acos acosh add_months and array array_append array_compact array_contains array_distinct array_except array_insert
     array_intersect array_join array_max array_min array_position array_prepend array_remove array_repeat array_size array_union

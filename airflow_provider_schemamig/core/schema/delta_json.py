@@ -14,10 +14,10 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clauses_of, expression_text
+from airflow_provider_schemamig.core.schema.delta_rules.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
-from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
-from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.exceptions import Refusal
 
 #: Delta's name -> the canonical Spark SQL name. Decimals and varchar carry parameters and are handled apart.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_schemamig.core.schema.table_features import CHANGE_DATA_FEED
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CHANGE_DATA_FEED
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 # --- Spark itself --------------------------------------------------------------------------------------------------------------------

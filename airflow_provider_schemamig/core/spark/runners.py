@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from airflow_provider_schemamig.core.spark.driver.job import run_job, tasks_of
+from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.spark.java_output import Hears, to_stderr
-from airflow_provider_schemamig.core.spark.job import run_job, tasks_of
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
 from airflow_provider_schemamig.core.spark.session import embedded_session, quiet_pyspark, with_meaning
-from airflow_provider_schemamig.core.spark.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.translate import last_lines
 from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
 

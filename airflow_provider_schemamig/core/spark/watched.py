@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
 from airflow_provider_schemamig.core.progress import Event, Listener
+from airflow_provider_schemamig.core.spark.driver.telling import heard
 from airflow_provider_schemamig.core.spark.runners import Job, JobRunner
-from airflow_provider_schemamig.core.spark.telling import heard
 
 #: Between two looks at a running job.
 SECONDS = 1.0

@@ -25,7 +25,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", re.DOTALL)
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f`?#]")
 # What lies at a location is opened by our stores, by delta-rs and by Spark, each from the same text. delta-rs decodes a %, even of a URI
 # that was encoded for it, takes a \ for a /, gives up over [ ] ^ | and over what is not Unicode, and leaves a blank at the end away.
-# Spark takes * { } [ ] \ for a pattern where it is given files. All else is one folder for all of them (tests/unit/test_one_folder.py).
+# Spark takes * { } [ ] \ for a pattern where it is given files. All else is one folder for all (tests/unit/storage/test_one_folder.py).
 _MISREAD = re.compile(r"[%\\*{}\[\]^|\ud800-\udfff]|\s\Z")
 #: ``container@account``.
 _WITH_CONTAINER = ("abfs:", "abfss:", "az:")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,30 +34,54 @@ class Pool:
         if len(todo) < 2 or self.at_once < 2 or getattr(_inside, "pool", False):
             yield from map(act, todo)
             return
-        from concurrent.futures import CancelledError, ThreadPoolExecutor  # most processes do one thing after the other
+        run = _Run(act, todo)
+        threads = [threading.Thread(target=run.work, name=f"schemamig-request_{n}") for n in range(min(self.at_once, len(todo)))]
+        try:
+            for thread in threads:
+                thread.start()
+            yield from run.results()
+        finally:  # after a failure, an interrupt, or where nobody wants the rest
+            run.failed = -1
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
 
-        lock, failed = threading.Lock(), len(todo)  # the first item that did: who waits for a slow one before it has not heard of it
 
-        def unless_failed(number: int, item: T) -> R:
-            nonlocal failed
-            if number > failed:
-                raise CancelledError  # nobody gets to see it
+class _Run(Generic[T, R]):
+    """Threads that take the next number, and who reads what they found.
+
+    By hand, as the futures of the standard library's pool took 60 us an item: an upgrade of 1,000 local tables looks some 7,000 times, and
+    took 6.7 s of CPU with them, 6.2 s without.
+    """
+
+    def __init__(self, act: Callable[[T], R], todo: Sequence[T]) -> None:
+        self._act = act
+        self._todo = todo
+        self._numbers = iter(range(len(todo)))  # ``next`` of it is atomic
+        self._found: queue.SimpleQueue[tuple[int, R | None, BaseException | None]] = queue.SimpleQueue()
+        #: The first item that failed: nothing after it is begun. Who waits for a slow one before it has not heard of it.
+        self.failed = len(todo)
+        self._lock = threading.Lock()
+
+    def work(self) -> None:
+        _inside.pool = True
+        for number in self._numbers:
+            if number > self.failed:
+                return
             try:
-                return act(item)
-            except BaseException:
-                with lock:
-                    failed = min(failed, number)
-                raise
+                self._found.put((number, self._act(self._todo[number]), None))
+            except BaseException as error:  # noqa: BLE001 - whoever reads the results gets it
+                with self._lock:
+                    self.failed = min(self.failed, number)
+                self._found.put((number, None, error))
 
-        with ThreadPoolExecutor(min(self.at_once, len(todo)), "schemamig-request", _enter) as threads:
-            futures = [threads.submit(unless_failed, number, item) for number, item in enumerate(todo)]
-            try:
-                for future in futures:
-                    yield future.result()
-            finally:  # after a failure, an interrupt, or where nobody wants the rest
-                for future in futures:
-                    future.cancel()
-
-
-def _enter() -> None:
-    _inside.pool = True
+    def results(self) -> Iterator[R]:
+        waiting: dict[int, tuple[int, R | None, BaseException | None]] = {}
+        for number in range(len(self._todo)):
+            while number not in waiting:
+                found = self._found.get()
+                waiting[found[0]] = found
+            _, result, error = waiting.pop(number)
+            if error is not None:
+                raise error
+            yield cast(R, result)

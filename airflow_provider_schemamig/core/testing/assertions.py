@@ -17,11 +17,11 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.release.columns import match
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import PLAIN_APPEND
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.table_features import PLAIN_APPEND
 from airflow_provider_schemamig.core.testing.results import PathFinding
 from airflow_provider_schemamig.core.testing.rows.expected import UNKNOWN, Expected, Rows, Texts, show_row
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_of, row_text

@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
 from airflow_provider_schemamig.core.schema.delta_json import VARCHAR_KEY
-from airflow_provider_schemamig.core.schema.table_features import FEATURES, TYPE_CHANGES
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import FEATURES, TYPE_CHANGES
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
 from airflow_provider_schemamig.core.storage.own_places import work_folder

@@ -9,7 +9,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, hours_of
 from airflow_provider_schemamig.core.storage import ReadStore
 
 

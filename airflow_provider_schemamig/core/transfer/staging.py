@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import now_millis

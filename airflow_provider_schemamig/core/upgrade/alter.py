@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.release.sql.alter.statement import (
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim

@@ -10,8 +10,8 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.ledger.nodes import Node, live_nodes
-from airflow_provider_schemamig.core.ledger.preparing import Preparing, preparing
+from airflow_provider_schemamig.core.ledger.objects.nodes import Node, live_nodes
+from airflow_provider_schemamig.core.ledger.objects.preparing import Preparing, preparing
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -24,8 +24,8 @@ from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commit
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, look_or_none, read_heads, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import needed_by, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import airflow_home
-from tests.support.airflow_runs import RunDag, hurry, impatient
+from tests.support.airflow import home as airflow_home
+from tests.support.airflow.runs import RunDag, hurry, impatient
 
 airflow_home.prepare()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from tests.support.airflow_runs import Answer, RunDag
-from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.airflow.fake_verbs import FakeVerbs, install
+from tests.support.airflow.runs import Answer, RunDag
 
 pytestmark = pytest.mark.airflow
 

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Asset
 
 from airflow_provider_schemamig.assets.schemamig import table_asset
-from tests.support.airflow_runs import RunDag
+from tests.support.airflow.runs import RunDag
 from tests.support.product import Product
 
 pytestmark = pytest.mark.airflow

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.operators.read_only import FillOperator
-from tests.support.airflow_runs import RunDag
+from tests.support.airflow.runs import RunDag
 from tests.support.product import Product
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]

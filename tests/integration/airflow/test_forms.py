@@ -12,10 +12,10 @@ from airflow_provider_schemamig.core.ledger.rows import Control, Pin
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from tests.support.airflow_home import SHIPPED
-from tests.support.airflow_runs import RunDag
-from tests.support.fake_verbs import FakeVerbs, install
-from tests.support.forms import SAID
+from tests.support.airflow.fake_verbs import FakeVerbs, install
+from tests.support.airflow.forms import SAID
+from tests.support.airflow.home import SHIPPED
+from tests.support.airflow.runs import RunDag
 
 pytestmark = pytest.mark.airflow
 

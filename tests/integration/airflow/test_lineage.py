@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.airflow_home import DAGS
-from tests.support.openlineage import checked
+from tests.support.airflow.home import DAGS
+from tests.support.airflow.openlineage import checked
 from tests.support.upgrades import two_releases
 
 pytestmark = pytest.mark.airflow

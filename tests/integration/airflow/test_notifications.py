@@ -11,8 +11,8 @@ from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.notifications.schemamig import SchemamigNotifier
 from airflow_provider_schemamig.triggers.ledger import PauseTrigger
-from tests.support.airflow_runs import RunDag
-from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.airflow.fake_verbs import FakeVerbs, install
+from tests.support.airflow.runs import RunDag
 
 pytestmark = pytest.mark.airflow
 

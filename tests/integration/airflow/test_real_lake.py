@@ -20,8 +20,8 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.triggers.ledger import TurnTrigger
-from tests.support.airflow_home import DAGS
-from tests.support.airflow_runs import RunDag
+from tests.support.airflow.home import DAGS
+from tests.support.airflow.runs import RunDag
 from tests.support.lake import Lake, no_spark
 from tests.support.product import Product
 from tests.support.upgrades import make_holds_due

@@ -15,9 +15,9 @@ from airflow_provider_schemamig.core.replication.stream.stored_state import read
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator, RestoreCollectionOperator
 from airflow_provider_schemamig.triggers import base
-from tests.support import row_tables as tables
-from tests.support.airflow_runs import RunDag
+from tests.support.airflow.runs import RunDag
 from tests.support.replicas import EVOLVE, FIRST, SECOND, Replicas, make_replicas
+from tests.support.rows import tables
 
 pytestmark = pytest.mark.airflow
 

@@ -12,10 +12,10 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from tests.support import row_tables as tables
-from tests.support.airflow_runs import Answer, RunDag
-from tests.support.rewritten import QUERIES, Rewritten, make_rewritten
-from tests.support.row_jobs import RowJobs
+from tests.support.airflow.runs import Answer, RunDag
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import QUERIES, Rewritten, make_rewritten
 
 pytestmark = pytest.mark.airflow
 

@@ -11,8 +11,8 @@ from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.triggers.ledger import PauseTrigger
-from tests.support.airflow_runs import Answer, RunDag
-from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.airflow.fake_verbs import FakeVerbs, install
+from tests.support.airflow.runs import Answer, RunDag
 
 pytestmark = pytest.mark.airflow
 

@@ -23,8 +23,8 @@ from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
-from tests.support import foreign
 from tests.support.lake import Lake
+from tests.support.tables import foreign
 from tests.support.upgrades import two_releases
 from tests.unit.access.support import batch, rows
 

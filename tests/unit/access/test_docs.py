@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from tests.support import foreign
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, make_holds_due
 from tests.unit.access.cases import CASES, Case
 from tests.unit.access.support import lake_of, reads, writes

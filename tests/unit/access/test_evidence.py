@@ -18,8 +18,8 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation, Ve
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from tests.support import foreign
 from tests.support.lake import Lake
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, releases, two_releases
 
 OLD = "CREATE TABLE t (id BIGINT NOT NULL, n INT, s STRUCT<a: INT>);"

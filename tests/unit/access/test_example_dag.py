@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support import airflow_home
+from tests.support.airflow import home as airflow_home
 
 DAG_FILE = Path(__file__).parents[3] / "example" / "dags" / "flights_report.py"
 HEAVY = ("pyspark", "deltalake", "pyarrow", "airflow_provider_schemamig.core.access", "airflow_provider_schemamig.core.environment")

@@ -29,14 +29,14 @@ from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, SchemaId
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
-from tests.support import foreign
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, no_spark
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, make_holds_due, releases, two_releases
 from tests.unit.access.support import batch, rows
 

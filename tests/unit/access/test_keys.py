@@ -29,8 +29,8 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ep
 from airflow_provider_schemamig.core.online.keys import Keys, Reference, Unique, keys_in_force
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
-from tests.support import foreign
 from tests.support.lake import Lake, append
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, releases, two_releases
 
 T = CollectionName("t")

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert
+from tests.support.rows.tables import insert
 from tests.support.upgrades import refused, two_releases
 from tests.unit.access.support import rows
 

@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.access.errors import NeedsSpark
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from tests.support import foreign
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
+from tests.support.tables import foreign
 from tests.support.upgrades import whole
 
 T = "CREATE TABLE t (id BIGINT, a STRING, b STRING);"

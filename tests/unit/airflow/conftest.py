@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.support import airflow_home
+from tests.support.airflow import home as airflow_home
 
 airflow_home.prepare()

@@ -17,8 +17,8 @@ from airflow_provider_schemamig.operators.leader import CutoverOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
 from airflow_provider_schemamig.operators.verification import VerifyOperator
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
-from tests.support import foreign
 from tests.support.lake import Lake, make_lake
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, two_releases
 
 

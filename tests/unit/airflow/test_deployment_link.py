@@ -11,7 +11,7 @@ from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.operators.base import SchemamigOperator
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
-from tests.support.airflow_home import DAGS
+from tests.support.airflow.home import DAGS
 
 
 @pytest.mark.parametrize(("base", "path"), [("", ""), ("http://air.example/flow", "/flow"), ("http://air.example:8080/", "")])

@@ -27,7 +27,7 @@ from airflow_provider_schemamig.operators.rollback import RollbackOperator
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
-from tests.support.fake_verbs import FakeVerbs, install
+from tests.support.airflow.fake_verbs import FakeVerbs, install
 
 LAKE = "/lake/prod"
 

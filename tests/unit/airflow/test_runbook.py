@@ -15,9 +15,9 @@ from airflow_provider_schemamig.operators.drift import RevertOperator, UnmanageO
 from airflow_provider_schemamig.operators.leader import ContractOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
 from airflow_provider_schemamig.web import verbs
-from tests.support import foreign
-from tests.support.final_refusals import fails_for_good
+from tests.support.airflow.final_refusals import fails_for_good
 from tests.support.lake import Lake, append, copy_of
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, heartbeat, make_holds_due, promoted, whole
 from tests.unit.runbook.book import entries
 from tests.unit.runbook.scenes import make_first, make_releases, make_second

@@ -17,8 +17,8 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from airflow_provider_schemamig.core.spark import session
+from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.errors import SparkDriverDied
-from airflow_provider_schemamig.core.spark.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.translate import error_to_json
 from airflow_provider_schemamig.exceptions import SchemamigError
 from airflow_provider_schemamig.hooks.spark import HookSubmitRunner
@@ -87,7 +87,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, host: str, port: int | None, extra:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     connect(monkeypatch, "spark://master", 7077, {})
     monkeypatch.setattr(session, "require_jars", lambda: (Path("/jars/delta.jar"),))
-    monkeypatch.setattr("airflow_provider_schemamig.core.spark.submit.find_java", lambda: None)
+    monkeypatch.setattr("airflow_provider_schemamig.core.spark.driver.submit.find_java", lambda: None)
     found = Driver(document={"rows": 3})
     monkeypatch.setattr(spark_submit, "subprocess", _with_popen(found))
     return found
@@ -147,7 +147,7 @@ def test_in_deploy_mode_cluster_they_talk_through_the_environment(
 
 
 def test_an_environment_in_an_object_store_is_spelt_as_hadoop_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_schemamig.core.spark.exchange import FileExchange
+    from airflow_provider_schemamig.core.spark.driver.exchange import FileExchange
 
     assert FileExchange("s3://lake/prod/_schemamig/jobs", {}).uri.startswith("s3a://lake/prod/_schemamig/jobs/job-")
 
@@ -180,7 +180,7 @@ def test_a_driver_dies_with_the_call_that_waits_for_it(driver: Driver, tmp_path:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("airflow_provider_schemamig.core.spark.driver.Driver._answer", interrupted)
+    monkeypatch.setattr("airflow_provider_schemamig.core.spark.driver.client.Driver._answer", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path)
     assert driver.killed.is_set()

@@ -12,11 +12,11 @@ import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.storage import InvalidLocation, location
-from tests.support.adopting import Site
 from tests.support.bytes import tree
+from tests.support.tables.adopting import Site
 from tests.unit.cli.samples import Run, refused
 
-#: Each of their characters by itself: tests/unit/test_one_folder.py.
+#: Each of their characters by itself: tests/unit/storage/test_one_folder.py.
 GOOD = ["my lake", "ü or u\u0308", "col:on=1", "a&b+c;d,e $HOME", "...(x)'\"<y>!@~"]
 #: And what it could be taken for; more of them in test_one_folder.py.
 BAD = {"my%20lake": "my lake", "%2e%2e": "lake", "back\\slash": "back/slash", "[x]": "x", "x*": "x1"}

@@ -73,7 +73,7 @@ _WORK = """
 import sys, time
 from airflow_provider_schemamig.cli.progress import watched
 from airflow_provider_schemamig.core.progress import Event
-from airflow_provider_schemamig.core.spark.telling import tell
+from airflow_provider_schemamig.core.spark.driver.telling import tell
 from airflow_provider_schemamig.core.spark.watched import WatchedRunner
 
 class Slow:

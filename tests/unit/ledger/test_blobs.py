@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
-from airflow_provider_schemamig.core.ledger.plan_store import digest, read_plan, write_plan
+from airflow_provider_schemamig.core.ledger.objects.plan_store import digest, read_plan, write_plan
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 JSON = st.recursive(

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.own_table import OwnTable
 from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, Put

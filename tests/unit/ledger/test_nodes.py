@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
-from airflow_provider_schemamig.core.ledger.nodes import Node, NodeKind, heartbeats, live_nodes, write_heartbeat
+from airflow_provider_schemamig.core.ledger.objects.nodes import Node, NodeKind, heartbeats, live_nodes, write_heartbeat
 from airflow_provider_schemamig.core.names import Fingerprint, InvalidName, Version
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.unit.ledger.samples import NOW

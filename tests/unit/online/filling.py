@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.online.backfill import DueFiles
 from airflow_provider_schemamig.core.online.operation import Files
 from airflow_provider_schemamig.core.online.unfilled import Fill
-from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.storage import Store
 from tests.unit.delta.tables import add_file, make_table, table_store, write
 

@@ -22,8 +22,8 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.errors import FilesMoved
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
-from tests.support import foreign
 from tests.support.lake import Crash
+from tests.support.tables import foreign
 from tests.unit.delta.tables import NAME, fence, remove_file, write
 from tests.unit.online.filling import DEFAULT, SHADOW, SINCE, VECTOR, Action, add, play, step, table
 

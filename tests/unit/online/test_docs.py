@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from airflow_provider_schemamig.core.schema.element_states import DUTIES, ElementClass, ElementState, path
-from tests.integration.interleavings import COMMITS, MAPPING, OPERATIONS, OUTCOMES, TABLES, Kind
+from tests.integration.delta.interleavings import COMMITS, MAPPING, OPERATIONS, OUTCOMES, TABLES, Kind
 from tests.unit.online.mutants import MUTANTS
 from tests.unit.online.test_model import states_explored
 

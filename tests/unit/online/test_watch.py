@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.online.key_validation import (
 )
 from airflow_provider_schemamig.core.online.keys import Reference, Unique
 from airflow_provider_schemamig.core.storage import Location, ReadStore, StorageOptions, open_store
-from tests.support import foreign
+from tests.support.tables import foreign
 
 T = CollectionName("t")
 

@@ -15,9 +15,9 @@ from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.stream.events import EventBatch, FoundEvents, next_events
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from tests.support import row_tables as tables
 from tests.support.lake import Lake, no_spark
-from tests.support.row_tables import Row
+from tests.support.rows import tables
+from tests.support.rows.tables import Row
 from tests.support.upgrades import two_releases
 
 T = CollectionName("t")

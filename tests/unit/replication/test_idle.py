@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.stream.events import next_events
 from airflow_provider_schemamig.core.replication.stream.gaps import check_gap
 from airflow_provider_schemamig.core.storage import LocalStore
-from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.product import Product
+from tests.support.rows import tables
 
 NAMES = tuple(CollectionName(f"t{number}") for number in range(100))
 

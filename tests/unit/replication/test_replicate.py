@@ -11,10 +11,10 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
-from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.replicas import Replicas, make_replicas
-from tests.support.row_tables import enable_change_data
+from tests.support.rows.tables import enable_change_data
+from tests.support.tables import foreign
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Strea
 from airflow_provider_schemamig.core.replication.replicate import follow
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import wake
-from tests.support import row_tables as tables
 from tests.support.lake import Crash
 from tests.support.replicas import EVOLVE, FIRST, Replicas, make_replicas
-from tests.support.row_jobs import RowJobs
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
 
 TRIPS = CollectionName("trips")
 

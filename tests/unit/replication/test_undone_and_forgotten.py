@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.names import CollectionName
 from tests.support.replicas import Replicas, make_replicas
-from tests.support.row_jobs import RowJobs
+from tests.support.rows.jobs import RowJobs
 from tests.support.upgrades import make_holds_due
 
 FIRST = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));\n"
@@ -43,6 +44,18 @@ def test_rows_that_came_back_are_not_passed_over(two: Replicas, is_contracted: b
         commands.contract(two.env("a"))
     two.insert("a", {"id": 3, "v": "later"})
     assert two.state("a", "b").error == "origin_replaced"
+    assert [row["id"] for row in two.rows("b")] == [1]
+
+
+def test_a_followed_table_that_was_rewritten_and_deleted_is_named(tmp_path: Path) -> None:
+    two = releases_that_rewrite(tmp_path)
+    followed = two.lakes["a"].state.objects[CollectionName("trips")].shard
+    two.upgrade("a", "b", to=2, end_hold=False)
+    make_holds_due(two.lakes["a"])
+    commands.contract(two.env("a"))
+    for _ in range(2):  # the second look does not know less than the first
+        state = two.state("a", "b")
+        assert (state.error, state.shard) == ("origin_replaced", followed) and "deleted" in state.detail
     assert [row["id"] for row in two.rows("b")] == [1]
 
 

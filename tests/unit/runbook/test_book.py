@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_schemamig
-from tests.support.airflow_home import SHIPPED
+from tests.support.airflow.home import SHIPPED
 from tests.unit.runbook import book
 from tests.unit.runbook.book import Entry, entries, never_at_night
 from tests.unit.test_contract import CONTRACT

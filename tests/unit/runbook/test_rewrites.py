@@ -15,10 +15,10 @@ from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.upgrade.execute import cutover as cutovers
 from airflow_provider_schemamig.core.upgrade.execute import rewrites
 from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals
-from tests.support import row_tables as tables
 from tests.support.online import OnlineJobs
-from tests.support.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten
-from tests.support.row_jobs import RowJobs
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten
 from tests.support.upgrades import deployed, releases
 from tests.unit.cli.samples import Run
 from tests.unit.runbook.book import follow

@@ -16,8 +16,8 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.storage import StorageUnreachable, log_stores, store
 from airflow_provider_schemamig.core.upgrade.prepare import log_stores as asked
-from tests.support import foreign
-from tests.support.rewritten import jobs, make_rewritten
+from tests.support.rows.rewritten import jobs, make_rewritten
+from tests.support.tables import foreign
 from tests.unit.cli.samples import Run
 from tests.unit.runbook.book import follow
 from tests.unit.runbook.scenes import Releases, Scene

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_schemamig.core import commands, spark
 from tests.support.online import OnlineJobs
 from tests.support.replicas import Replicas, make_replicas
-from tests.support.row_tables import change, insert
+from tests.support.rows.tables import change, insert
 from tests.support.upgrades import two_releases
 from tests.unit.cli.samples import Run
 from tests.unit.runbook.book import follow, sees

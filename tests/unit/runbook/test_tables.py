@@ -8,8 +8,8 @@ from pathlib import Path
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
-from tests.support import foreign
 from tests.support.lake import rows
+from tests.support.tables import foreign
 from tests.support.upgrades import heartbeat, make_holds_due, refused, two_releases
 from tests.unit.cli.samples import Run
 from tests.unit.runbook.book import follow, sees

@@ -9,11 +9,11 @@ import pytest
 
 from airflow_provider_schemamig.core import commands, spark
 from airflow_provider_schemamig.core.environment import Environment
-from tests.support import foreign
 from tests.support.lake import Crash, append
 from tests.support.online import OnlineJobs
-from tests.support.rewritten import jobs, make_rewritten, upgrade
-from tests.support.row_tables import insert
+from tests.support.rows.rewritten import jobs, make_rewritten, upgrade
+from tests.support.rows.tables import insert
+from tests.support.tables import foreign
 from tests.support.upgrades import make_holds_due, two_releases
 from tests.unit.cli.samples import Run
 from tests.unit.runbook.book import follow

@@ -28,7 +28,7 @@ INT, BIGINT = Primitive("int"), Primitive("bigint")
 G, A = ColumnPath("g"), ColumnPath("a")
 ONE = table("a INT, g INT GENERATED ALWAYS AS (a + 1)")
 
-#: Delta 4.4 was asked of each (``tests/integration/test_generated.py`` asks it again).
+#: Delta 4.4 was asked of each (``tests/integration/delta/test_generated.py`` asks it again).
 TAKEN = [
     ("INT", "YEAR(ts)"),
     ("DATE", "CAST(ts AS DATE)"),

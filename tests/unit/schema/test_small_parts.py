@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, RenameColumn
+from airflow_provider_schemamig.core.schema.delta_rules.properties import SAFE, refusal_reason
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DECLARABLE
 from airflow_provider_schemamig.core.schema.diff.renames import (
     in_order,
     is_stand_in,
@@ -18,9 +20,7 @@ from airflow_provider_schemamig.core.schema.diff.renames import (
     stands_in_for,
 )
 from airflow_provider_schemamig.core.schema.paths import PathNotFound, edit_slot, field_at, slot_at, struct_at, translate
-from airflow_provider_schemamig.core.schema.properties import SAFE, refusal_reason
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
-from airflow_provider_schemamig.core.schema.table_features import DECLARABLE
 from tests.unit.schema.tables import field, table
 
 

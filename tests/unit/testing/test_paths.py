@@ -24,8 +24,8 @@ from airflow_provider_schemamig.core.testing.results import PathKind, PathVerdic
 from airflow_provider_schemamig.core.testing.rows.table_rows import append_rows
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support import foreign
 from tests.support.bytes import tree
+from tests.support.tables import foreign
 from tests.unit.testing.samples import causes, history, rehearsed, take
 
 

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.transfer.exactly_once import (
     position,
     put_empty_link,
 )
-from tests.support.row_tables import commit_at, put
+from tests.support.rows.tables import commit_at, put
 
 CHAIN = LinkChain("schemamig:env:target", "tail", Generation(2))
 OTHERS = (

@@ -10,10 +10,10 @@ import pytest
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
 from airflow_provider_schemamig.core.transfer.retention import age_of, kept_hours
-from tests.support.row_tables import put
+from tests.support.rows.tables import put
 
 NOW = pendulum.datetime(2024, 3, 1, 12)
 WEEK = 7 * 24.0

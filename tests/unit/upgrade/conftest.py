@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.rewritten import Rewritten, cutover, expanded, jobs, make_rewritten
+from tests.support.rows.rewritten import Rewritten, cutover, expanded, jobs, make_rewritten
 
 #: How many moments of a rewrite are tried in ``make test``; all of them in ``make soak``.
 TRIES = 1

@@ -16,8 +16,8 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import ReadStore, UnsafeLogStore, log_stores, store
 from airflow_provider_schemamig.core.storage.location import Location
 from airflow_provider_schemamig.core.upgrade.prepare import log_stores as asked
-from tests.support import foreign
-from tests.support.fake_s3 import FakeS3, serving
+from tests.support.stores.fake_s3 import FakeS3, serving
+from tests.support.tables import foreign
 from tests.support.upgrades import two_releases
 
 SPARK = b'{"commitInfo":{"timestamp":1,"operation":"CREATE TABLE","engineInfo":"Apache-Spark/4.2.0 Delta-Lake/4.4.0"}}\n'

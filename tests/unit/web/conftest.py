@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import airflow_home
+from tests.support.airflow import home as airflow_home
 
 airflow_home.prepare()
 
-from tests.support.page import Page, Site  # noqa: E402 - imports Airflow
+from tests.support.page.app import Page, Site  # noqa: E402 - imports Airflow
 
 
 @pytest.fixture(scope="package")

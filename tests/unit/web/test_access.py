@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.core.html.render import STATIC
 from tests.support.lake import Lake, make_lake
-from tests.support.page import ROLES, Page
+from tests.support.page.app import ROLES, Page
 
 pytestmark = pytest.mark.airflow
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import Lake, make_lake
-from tests.support.page import Page
+from tests.support.page.app import Page
 from tests.support.upgrades import claimed
 
 pytestmark = pytest.mark.airflow

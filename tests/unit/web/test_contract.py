@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import airflow_home
+from tests.support.airflow import home as airflow_home
 
 GOLDEN = Path(__file__).with_name("openapi.json")
 

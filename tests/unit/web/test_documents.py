@@ -16,7 +16,7 @@ from airflow_provider_schemamig.web.documents import DOCUMENTS
 from airflow_provider_schemamig.web.places import Place
 from airflow_provider_schemamig.web.reading import Look
 from tests.support.lake import Lake, append, make_lake
-from tests.support.page_lakes import gap
+from tests.support.page.lakes import gap
 from tests.support.upgrades import claimed, expanded, heartbeat, promoted
 
 PLACE = Place("lake", "lake", "file:///lake", "lake", "file:///lake")

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.web import pages
 from tests.support.lake import Lake
-from tests.support.page import Page
+from tests.support.page.app import Page
 from tests.support.product import Product
 
 pytestmark = pytest.mark.airflow

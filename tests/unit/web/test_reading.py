@@ -19,9 +19,9 @@ from airflow_provider_schemamig.web import messages, reading
 from airflow_provider_schemamig.web.process import ReadingProcess
 from airflow_provider_schemamig.web.reading import PageReader
 from tests.support.lake import Lake, make_lake
-from tests.support.page import Page
+from tests.support.page.app import Page
 from tests.support.processes import wait_until
-from tests.support.silent_server import silent_server
+from tests.support.stores.silent_server import silent_server
 
 pytestmark = pytest.mark.airflow
 

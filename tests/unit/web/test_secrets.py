@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.web import pages, reading
-from tests.support.page import Page
-from tests.support.silent_server import silent_server
+from tests.support.page.app import Page
+from tests.support.stores.silent_server import silent_server
 
 pytestmark = pytest.mark.airflow
 

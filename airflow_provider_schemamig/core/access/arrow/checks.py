@@ -15,12 +15,12 @@ from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of
 from airflow_provider_schemamig.core.schema.expressions.functions import WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, parse_expression
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import DataType, Primitive
 from airflow_provider_schemamig.core.schema.paths import Fields
-from airflow_provider_schemamig.core.schema.widening import decimal_of
 
 if TYPE_CHECKING:
     from sqlglot import exp

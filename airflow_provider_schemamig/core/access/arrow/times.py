@@ -24,9 +24,9 @@ from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join, path_in_files
-from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 
 _TIME, _DATE = Primitive("timestamp"), Primitive("date")

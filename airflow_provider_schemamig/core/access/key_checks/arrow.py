@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.schema.table_features import DELTA_RS_READS
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DELTA_RS_READS
 from airflow_provider_schemamig.core.storage import ReadStore
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.delta.properties import is_on
-from airflow_provider_schemamig.core.schema.table_features import IN_COMMIT_TIMESTAMPS
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import IN_COMMIT_TIMESTAMPS
 from airflow_provider_schemamig.core.storage import ObjectExists, StorageUnreachable, Store, WriteReceipt
 from airflow_provider_schemamig.core.times import now_millis
 

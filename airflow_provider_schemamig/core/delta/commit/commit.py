@@ -17,11 +17,10 @@ from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, SeenFence, known_head, remember
 from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
-from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddCheck, Change, SetNotNull
-from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
 
@@ -86,7 +85,7 @@ def commit_changes(
 
     Raises MetadataMoved, FilesArrived, Fenced, UnsafeLogStore, UnsupportedFeature, CatalogManagedTable, and what ``edit`` raises.
     """
-    after = edit(base.protocol, base.metadata, changes, forget=forget, clustering=base.clustering, stood_before=stood_before)
+    after = base.edited(tuple(changes), tuple(forget), stood_before=stood_before)
     rules = not asked_later and any(isinstance(change, SetNotNull | AddCheck) for change in changes)
     depends_on_files = bool(forget) or rules
     if checked_at is None and depends_on_files:

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head, known_head, rea
 from airflow_provider_schemamig.core.delta.log.listing import LogFiles, list_log, read_commit
 from airflow_provider_schemamig.core.delta.log.snapshot import LogSnapshot, read_checkpoint, read_crc
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, ShardId
-from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore, Store, require_safe_log_store
 from airflow_provider_schemamig.core.times import now_millis
 from airflow_provider_schemamig.exceptions import Refusal

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.schema.table_features import ROW_IDS_DOMAIN
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import ROW_IDS_DOMAIN
 
 
 def numbered(head: Head, added: Sequence[tuple[RawAction, int]], version: int) -> list[RawAction]:

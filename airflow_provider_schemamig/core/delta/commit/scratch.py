@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.actions import RawAction, encode_acti
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import commit_key
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
-from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import Location, Store, spark_uri
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import list_log
 from airflow_provider_schemamig.core.delta.log.snapshot import read_json, read_parquet
 from airflow_provider_schemamig.core.delta.properties import is_on
-from airflow_provider_schemamig.core.schema.table_features import CHANGE_DATA_FEED
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CHANGE_DATA_FEED
 from airflow_provider_schemamig.core.storage import ReadStore
 
 #: What it takes to read a file.

@@ -19,12 +19,15 @@ from airflow_provider_schemamig.core.delta.features import CATALOG_MANAGED, Cata
 from airflow_provider_schemamig.core.delta.log.listing import LogFiles, commit_key, list_from, list_log, list_on, read_commit, table_exists
 from airflow_provider_schemamig.core.delta.log.snapshot import LogSnapshot, read_checkpoint, read_crc
 from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering, clustering_of
+from airflow_provider_schemamig.core.delta.metadata.edit import edit
+from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.delta.names import logical_path
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
-from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
+from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName, ColumnPath
+from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.table_features import CLUSTERING_DOMAIN, FEATURES
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
 __all__ = [
@@ -89,10 +92,30 @@ class Head:
 
         Raises InvalidSchemaJson, UnknownDeltaType.
         """
-        found = declaration_from_delta(name, self.metadata)
+        found = self._declaration
+        return found if found.name == name else replace(found, name=name)
+
+    @functools.cached_property
+    def _declaration(self) -> Declaration:
+        found = declaration_from_delta(CollectionName(""), self.metadata)
         if not self.clustering:
             return found
         return replace(found, clustered_by=tuple(logical_path(self.schema, path) for path in self.clustering))
+
+    def edited(self, changes: tuple[Change, ...], forget: tuple[ColumnPath, ...] = (), *, stood_before: bool = False) -> TableState:
+        """Return what ``edit`` makes of the table, worked out once: a plan tries it, promotion does, and the commit takes it."""
+        asked = (changes, forget, stood_before)
+        after = self._edited.get(asked)
+        if after is None:
+            clustering = self.clustering
+            after = edit(self.protocol, self.metadata, changes, forget=forget, clustering=clustering, stood_before=stood_before)
+            self._edited.clear()  # the last one alone; threads share a head
+            self._edited[asked] = after
+        return after
+
+    @functools.cached_property
+    def _edited(self) -> dict[tuple[Any, ...], TableState]:
+        return {}
 
     @property
     def sealed_for(self) -> str | None:

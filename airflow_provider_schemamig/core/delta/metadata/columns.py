@@ -39,14 +39,14 @@ from airflow_provider_schemamig.core.schema.delta_json import (
     fields_from_delta,
     type_to_delta,
 )
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import ENABLE_TYPE_WIDENING, GENERATED, IDENTITY, TYPE_CHANGES
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression
 from airflow_provider_schemamig.core.schema.expressions.renames import rename_columns
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Field
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
-from airflow_provider_schemamig.core.schema.table_features import ENABLE_TYPE_WIDENING, GENERATED, IDENTITY, TYPE_CHANGES
-from airflow_provider_schemamig.core.schema.widening import is_widening
 
 
 def add(draft: MetadataDraft, change: AddColumn) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
-from airflow_provider_schemamig.core.schema.table_features import GENERATED
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import GENERATED
 
 _WORD = re.compile(r"\w+")
 

@@ -23,8 +23,8 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, 
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG
-from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.unusable import refuse_check, refuse_default
 
 _EDITORS: Mapping[type[Any], Callable[[MetadataDraft, Any], None]] = {

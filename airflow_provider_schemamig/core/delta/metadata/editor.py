@@ -21,8 +21,8 @@ from airflow_provider_schemamig.core.delta.names import (
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
-from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE
 
 
 @dataclass(frozen=True, slots=True)

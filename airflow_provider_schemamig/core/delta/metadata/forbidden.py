@@ -1,8 +1,8 @@
 """What Delta refuses to make of a table's metadata: names and pairs that it keeps for itself.
 
 Delta looks for it when it writes metadata and takes what it finds in the log for granted. What gets there by another way can make Spark
-acknowledge rows that are nowhere, so this committer looks for the same. ``tests/support/alter_cases.py`` has what Delta 4.4 says, case by
-case; docs/schema-changes.md what is refused beyond.
+acknowledge rows that are nowhere, so this committer looks for the same. ``tests/support/tables/alter_cases.py`` has what Delta 4.4 says,
+case by case; docs/schema-changes.md what is refused beyond.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.metadata.clustering import WITH_BOUND
 from airflow_provider_schemamig.core.delta.names import MAPPING_ID, PHYSICAL_NAME, fields_in, physical_name, structs_in
 from airflow_provider_schemamig.core.delta.needs import atomic_types
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, is_on, name_parts, stats_columns
-from airflow_provider_schemamig.core.schema.table_features import (
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     CHANGE_DATA_FEED,
     FEATURES,
     MAPPING_MODE,

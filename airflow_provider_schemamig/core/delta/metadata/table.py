@@ -19,8 +19,8 @@ from airflow_provider_schemamig.core.schema.changes import (
     DropKey,
     SetProperty,
 )
+from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS, hours_of, longer
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression
-from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of, longer
 
 
 def set_property(draft: MetadataDraft, change: SetProperty) -> None:

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.delta.names import (
 from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.schema.table_features import MAPPING_MODE, TYPE_CHANGES
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE, TYPE_CHANGES
 from airflow_provider_schemamig.exceptions import Refusal
 
 _METADATA_KEYS = ("id", "format", "schemaString", "partitionColumns", "configuration")

@@ -14,7 +14,7 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.codec import RawRow, decode, row_type_of
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.fold import sums
-from airflow_provider_schemamig.core.ledger.nodes import heartbeats
+from airflow_provider_schemamig.core.ledger.objects.nodes import heartbeats
 from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Hold, HoldState, Intent, Progress
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute

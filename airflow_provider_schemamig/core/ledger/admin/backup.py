@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.ledger.admin.first_commit import Leap, is_l
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.existence import require_free_place
-from airflow_provider_schemamig.core.ledger.plan_store import PLANS
+from airflow_provider_schemamig.core.ledger.objects.plan_store import PLANS
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.names import Epoch, Generation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 
 _RESTORE = "Stop upgrades, move the ledger's folder away and bring the newest backup back: `schemamig ledger restore`."
 _ONE_VALUE = "Write the right value with `schemamig ledger edit`: it takes back whatever else is stored under the key."

@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core.ledger.admin.findings import LedgerFinding,
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, shard_folders
-from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
+from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader

@@ -1,6 +1,6 @@
 """The ledger's rows in format 1.
 
-Until a version of the package is published with it, what is below the line "rows" follows ``ledger/rows.py``: it is written anew by
+Until a version of the package is published with it, what is below the line "rows" follows ``ledger/rows/``: it is written anew by
 ``python -m tests.unit.ledger.format.draft``. From then on it is frozen, and ``objects.lock`` guards this file (docs/ledger-format.md).
 """
 

@@ -33,14 +33,14 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetDefault,
     SetNotNull,
 )
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import GENERATED, IDENTITY
+from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.element_states import ElementClass, ElementState
 from airflow_provider_schemamig.core.schema.expressions.parse import NotFollowed, column_references
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.table_features import GENERATED, IDENTITY
-from airflow_provider_schemamig.core.schema.widening import varchar_length
 
 #: Primitive types by what values they have.
 _KINDS = {

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.release.authoring.draft_query import DraftQ
 from airflow_provider_schemamig.core.release.merge.validate import Declarations, is_unchanged
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Rewrite, Step
 from airflow_provider_schemamig.core.schema.changes import AddColumn, ChangeType, Cost
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.diff.phases import phases
@@ -22,7 +23,6 @@ from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening
 from airflow_provider_schemamig.exceptions import Refusal
 
 #: Two collections with this share of their columns in common may be one under another name, two columns with as much of their names, too.

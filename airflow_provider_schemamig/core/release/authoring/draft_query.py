@@ -9,12 +9,12 @@ from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project
 from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.schema.clauses import clauses_of, fills_itself
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.expressions.calls import not_constant
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening
 
 _INDENT = " " * 12
 

@@ -10,10 +10,10 @@ from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, ChangeType, DropColumn, RenameColumn, SetClause
 from airflow_provider_schemamig.core.schema.clauses import clause_of, clauses_of
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import COLUMN_MAPPING, TIMESTAMP_NTZ, TYPE_WIDENING
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, walk
-from airflow_provider_schemamig.core.schema.table_features import COLUMN_MAPPING, TIMESTAMP_NTZ, TYPE_WIDENING
 
 
 def features_of(old: Declaration, changes: Iterable[Change]) -> Mapping[str, str]:

@@ -13,8 +13,8 @@ from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins, compose, levels, match, readded_of, renames_of
 from airflow_provider_schemamig.core.release.merge.lineage import LineageEvent
 from airflow_provider_schemamig.core.release.steps import Evolution
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.widening import is_widening
 
 
 class CannotMerge(Exception):
@@ -47,6 +47,10 @@ class _Facts:
 
 def compose_events(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> Composition:
     """Compose evolutions (and changes that needed no step) that lead from ``old`` to ``new``. Raises CannotMerge."""
+    if len(events) == 1:  # most: nothing comes together, and a look at each column twelve times was 4 % of an upgrade
+        (event,) = events
+        renames = event.step.renames if isinstance(event.step, Evolution) else {}
+        return Composition(old, new, renames_of(old, new, match(old, new, renames)) if renames else {})
     origins: Origins = match(old, old, {})
     facts: dict[ColumnPath, _Facts] = {}
     for event in events:

@@ -195,6 +195,8 @@ class _Pair:
 
     def _renames(self, step: Evolution, old: Declaration, new: Declaration, line: int) -> Iterator[tuple[Refusal, ColumnPath]]:
         """Yield renames that the two declarations do not show, each with its old path."""
+        if not step.rename:
+            return
         at = self._at(step.collection, line)
         known, kept = {path for path, _ in walk(old.fields)}, set(match(old, new, step.renames).values())
         for path, name in step.rename:

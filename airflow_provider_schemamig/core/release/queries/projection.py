@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels, match
 from airflow_provider_schemamig.core.schema.clauses import clauses_of
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening
 from airflow_provider_schemamig.exceptions import Refusal
 
 

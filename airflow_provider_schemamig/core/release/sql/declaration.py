@@ -10,11 +10,11 @@ from airflow_provider_schemamig.core.names import CollectionName, InvalidName, c
 from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftColumn, DraftForeignKey, DraftKey, TableDraft
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, InvalidSqlName, InvalidUse, UndeclaredColumn, UnsafeProperty
+from airflow_provider_schemamig.core.schema.delta_rules.properties import refusal_reason
 from airflow_provider_schemamig.core.schema.expressions.parse import unknown_references
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token
 from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, ForeignKey, Key, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_foreign_keys, sorted_keys, sorted_properties
-from airflow_provider_schemamig.core.schema.properties import refusal_reason
 
 #: Delta's own limit: it clusters by the columns it keeps statistics of, and by four of them.
 MAX_CLUSTERING_COLUMNS = 4

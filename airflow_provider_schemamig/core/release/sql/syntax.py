@@ -1,6 +1,6 @@
 """What sqlglot reads and Spark's parser does not: it is made for many dialects, and takes what any of them might mean.
 
-``tests/support/query_corpus.py`` and ``expression_corpus.py`` hold queries, CHECKs and DEFAULTs that both judge alike.
+``tests/support/spark/query_corpus.py`` and ``expression_corpus.py`` hold queries, CHECKs and DEFAULTs that both judge alike.
 """
 
 from __future__ import annotations

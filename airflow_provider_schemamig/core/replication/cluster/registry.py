@@ -19,7 +19,7 @@ import pendulum
 
 from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
-from airflow_provider_schemamig.core.ledger.nodes import file_name
+from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader

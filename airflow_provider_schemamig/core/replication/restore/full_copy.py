@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.replication.stream.apply import VIEW, EventTable, query_of
 from airflow_provider_schemamig.core.replication.stream.checkpoint import RESTORE, CheckpointMoved, Span, note_of
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping as Mapped
-from airflow_provider_schemamig.core.schema.table_features import ROW_TRACKING
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import ROW_TRACKING
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import confirm, require_safe_log_store

@@ -35,8 +35,8 @@ from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_nothing_undone, row_position_in
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs

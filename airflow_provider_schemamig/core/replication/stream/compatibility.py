@@ -23,11 +23,11 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
 from airflow_provider_schemamig.core.replication.stream.lineage import ColumnLineage, Doubt, distinct, doubts, lineage_of
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, varchar_length
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at, join
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening, varchar_length
 
 
 class Way(StrEnum):

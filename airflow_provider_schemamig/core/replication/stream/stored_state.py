@@ -15,7 +15,7 @@ import pendulum
 
 from airflow_provider_schemamig.core import jsonable
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
-from airflow_provider_schemamig.core.ledger.nodes import file_name
+from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.names import collection_name
 from airflow_provider_schemamig.core.replication.model import FOLDER, Stream, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, read_by_others, renamed
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.diff.level import FieldLevel, Pair
 from airflow_provider_schemamig.core.schema.diff.renames import in_order, newest_retired, retired_from, retired_name
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict, UnknownRename
@@ -31,7 +32,6 @@ from airflow_provider_schemamig.core.schema.model import Array, DataType, Declar
 from airflow_provider_schemamig.core.schema.ordering import key_columns
 from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import is_widening
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,8 @@ class _Comparison:
             return
         level = FieldLevel(now, old, self._match(old, new, place))
         for pair in level.pairs:
+            if pair.now == pair.old == pair.new and not self._renames:
+                continue  # nearly all: a new column leaves the others as they are
             here = place.field(pair.now.name, pair.old.name, pair.new.name)
             self._field(pair.now, pair.old, pair.new, here, free)
             if pair.now.name != pair.new.name:

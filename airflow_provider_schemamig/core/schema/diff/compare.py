@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change, Cost, DropColumn
 from airflow_provider_schemamig.core.schema.diff import layout
 from airflow_provider_schemamig.core.schema.diff.columns import ColumnDifferences, compare_columns
@@ -80,6 +81,24 @@ def compare(
 
     ``kept``: as in ``diff.columns``. Raises as ``diff``, and HiddenConflict.
     """
+    asked = (now, old, new, dict(renames), kept)
+    known = _LAST.get(old.name)
+    if known is None or known[0] != asked:
+        if len(_LAST) >= _MAX_LAST:
+            _LAST.clear()
+        known = _LAST[old.name] = (asked, _compared(*asked))
+    return known[1]
+
+
+#: What was compared last of each collection. An upgrade asks seven times: the release is checked and merged, planned twice, and run.
+#: That was 10 % of it; two declarations that are equal are told in a tenth of the time in which they are compared.
+_LAST: dict[CollectionName, tuple[tuple[Any, ...], Comparison]] = {}
+_MAX_LAST = 16384
+
+
+def _compared(
+    now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath]
+) -> Comparison:
     columns = compare_columns(now, old, new, renames, kept)
     late = frozenset(addition.path.partition(".")[0].lower() for addition in columns.late)
     # A constraint on a column that makes way is not the new one's, though it reads the same.

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
+from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS, hours_of
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields, join
-from airflow_provider_schemamig.core.schema.properties import FORGETS
-from airflow_provider_schemamig.core.schema.retention import DEFAULT_HOURS, hours_of
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.visible import visible
 

@@ -9,10 +9,10 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.schema.expressions.constants import NULL, Constant, NotConstant, constant
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _ORDER = (*_BITS, "decimal", "float", "double")

@@ -15,8 +15,8 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.schema.clauses import rules
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.testing.rows import check_sql
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_text
 from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws

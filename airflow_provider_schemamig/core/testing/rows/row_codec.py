@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from airflow_provider_schemamig.core.jsonable import canonical
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields
-from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 
 Row = dict[str, Any]
 """Values by column name, as pyarrow's ``to_pylist`` gives them: a map is a list of pairs, a timestamp an aware datetime."""

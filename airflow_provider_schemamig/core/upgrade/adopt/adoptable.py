@@ -13,8 +13,8 @@ from airflow_provider_schemamig.core.delta.metadata.forbidden import check_keeps
 from airflow_provider_schemamig.core.delta.names import fields_in, unenforced_not_nulls
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Location, open_store, spark_uri
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e

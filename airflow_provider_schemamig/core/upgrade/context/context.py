@@ -7,15 +7,15 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, newest_fence, put_fence
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
-from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
+from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
@@ -23,16 +23,18 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
-from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldOpen, UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage, Stage
 from airflow_provider_schemamig.exceptions import SchemamigError
+
+S = TypeVar("S", bound=Stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,10 @@ class LeaderView:
         """Return the changes of the step's stage of ``kind``, as the ledger now leaves it to be run; none if there is no such stage."""
         return self.evolution(step).changes(kind)
 
+    def stages(self, *kinds: type[S]) -> tuple[S, ...]:
+        """Return the stages of ``kinds``, in their order, as the ledger now leaves them to be run."""
+        return tuple(stage for stage in self.plan.left(self.state) if isinstance(stage, kinds))
+
     def intent(self, kind: IntentKind, collection: CollectionName, shard: ShardId, base_version: int) -> IntentFields:
         """Return what every intent of this leader says."""
         return IntentFields(
@@ -218,14 +224,24 @@ def deployment_of(state: State, generation: Generation) -> Deployment:
 
 def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
     """Return the plan stored with a deployment. It is its digest's content, so a task that asks again does not decode it again."""
-    known = env.opened.get(_DecodedPlans) or env.opened.keep(_DecodedPlans())
+    known = _known_plans(env)
     if deployment.plan_digest not in known:
         known[deployment.plan_digest] = Plan.from_document(read_plan(env, deployment.plan_digest))
     return known[deployment.plan_digest]
 
 
-class _DecodedPlans(dict[str, Plan]):
-    """The plans that were read through one environment, by digest. Who opens it again reads them again, and sees a damaged one."""
+def keep_plan(env: EnvironmentRoot, plan: Plan) -> None:
+    """Take a plan that was stored just now for what ``plan_of`` reads: what it knows of its evolutions goes along."""
+    _known_plans(env)[plan.digest] = plan.bound
+
+
+class _KnownPlans(dict[str, Plan]):
+    """The plans that were read or stored through one environment, by digest. Who opens it again reads them, and sees a damaged one."""
+
+
+def _known_plans(env: EnvironmentRoot) -> _KnownPlans:
+    known = env.opened.get(_KnownPlans)
+    return env.opened.keep(_KnownPlans()) if known is None else known
 
 
 #: What to do about a deployment that is over.

@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import read_history
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader

@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import (
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
 from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_to
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, ShardMissing, UnknownCollection
-from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
+from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, went_ahead

@@ -20,13 +20,13 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
-from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import came_again, exchanged
 from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_renames

@@ -24,8 +24,8 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Listener, silent
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
-from airflow_provider_schemamig.core.schema.properties import FORGETS
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.added_again import as_on_table
+from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, stand
 

@@ -17,8 +17,8 @@ from airflow_provider_schemamig.core.storage.own_places import SCRATCH
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.deletion import check_deletable, delete_table
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, StageResult
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_another
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.tables.pins import release_pin
 

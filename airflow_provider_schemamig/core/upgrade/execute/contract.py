@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.seal import unseal
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
@@ -27,9 +27,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, RollbackOpen
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
-from airflow_provider_schemamig.core.upgrade.plan.hold_rules import holds_in_use
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, head_or_none, is_another, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     dropped_paths,
     held_of,
     live_collection,
@@ -38,17 +36,19 @@ from airflow_provider_schemamig.core.upgrade.plan.open_holds import (
     unclosed_holds,
     without,
 )
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, head_or_none, is_another, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, stand
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
-def end_holds(leader: LeaderWriter, allow: Allow) -> None:
-    """End the holds that the plan says are ended, the oldest first: the first stage of a new deployment.
+def end_holds(leader: LeaderWriter, generations: Collection[Generation], allow: Allow) -> None:
+    """End the holds of ``generations``, the oldest first: the first stage of a new deployment.
 
     Raises HoldInUse if live nodes need one, unless told to ignore them.
     """
     for hold in unclosed_holds(leader.state):
-        if hold.generation in leader.plan.ends:
+        if hold.generation in generations:
             if not leader.deployment.ignore_nodes:
                 check_unused(leader, hold)
             contract_hold(leader, hold, allow)

@@ -47,8 +47,8 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
 )
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import hand_on
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, head_or_none, is_in_place, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,
@@ -64,7 +64,7 @@ from airflow_provider_schemamig.core.upgrade.tables.seals import (
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 
 
-def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
+def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[], JobRunner]) -> None:
     """Follow, seal, catch up, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
     if leader.deployment.state is DeploymentState.COMMITTED:
         return
@@ -75,7 +75,7 @@ def cut_over(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None:
         swaps = Swaps(leader, jobs, tuple(item.swap for item in landed if item.swap is not None))
         followed = _come_near(leader, swaps, jobs)
         allow = unless_paused(leader, "cutover")
-        seals = _announced(leader, allow)
+        seals = _announced(leader, [stage for stage in stages if isinstance(stage, s.Seal)], allow)
         sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
         if seals:
             leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
@@ -116,9 +116,9 @@ def _come_near(leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]
     return followed
 
 
-def _announced(leader: LeaderWriter, allow: Allow) -> tuple[SealIntent, ...]:
+def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> tuple[SealIntent, ...]:
     try:
-        return announce_seals(leader, shards_to_seal(leader), allow)
+        return announce_seals(leader, shards_to_seal(leader, stages), allow)
     except Paused:
         unseal_all(leader, held_seals(leader))  # of a run that died: its writers are not to wait for a person
         raise
@@ -165,8 +165,8 @@ def _landed(leader: LeaderView, step: Evolve, head: Head) -> Landed:
     swap = PlannedSwap(online, transition) if online is not None and transition is not None and swapped else None
     final = changed if transition is None else transition.after
     if not is_in_place(changed, head) and not is_in_place(final, head):
-        first = expand_transition(leader, step)
-        if first is not None and is_in_place(first.before, head):
+        expand = leader.evolution(step).stage(s.Expand)
+        if expand is not None and is_in_place(expand_transition(leader, expand).before, head):
             raise not_expanded(leader, source, "it lacks its expand commit")
         text = "its columns are neither those before nor those after the cut-over"
         raise DriftFound(collection=source, differences=(text,), under_way=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.delta.commit.create import create_table
 from airflow_provider_schemamig.core.delta.log.head import Head
@@ -19,15 +20,15 @@ from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.execute.contract import end_holds
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.prepare.build import inside_tables, new_shard, table_id_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
-def settle_first(leader: LeaderWriter, jobs: Jobs) -> None:
+def settle_first(leader: LeaderWriter, _stages: Sequence[s.Settle], jobs: Jobs) -> None:
     """Adopt or undo what earlier leaders left; the only stage of this task that may need Spark.
 
     An expand of before is undone where the end of a hold comes first, which begins with the columns that the ledger knows.
@@ -40,24 +41,19 @@ def settle_first(leader: LeaderWriter, jobs: Jobs) -> None:
     settle(leader, wanted, jobs)
 
 
-def end_planned_holds(leader: LeaderWriter, _jobs: Jobs) -> None:
+def end_planned_holds(leader: LeaderWriter, stages: Sequence[s.EndHold], _jobs: Jobs) -> None:
     """End the holds that the plan ends before their time."""
-    if leader.plan.target.is_deployed:
-        end_holds(leader, unless_paused(leader, "expand"))
+    end_holds(leader, {stage.generation for stage in stages}, unless_paused(leader, "expand"))
 
 
-def expand_tables(leader: LeaderWriter, _jobs: Jobs) -> None:
+def expand_tables(leader: LeaderWriter, stages: Sequence[s.Expand], _jobs: Jobs) -> None:
     """Commit what readers and writers of the source release do not notice. Safe to repeat: what is in place is adopted."""
-    transitions = [transition for step in leader.evolutions() if (transition := expand_transition(leader, step)) is not None]
+    transitions = [expand_transition(leader, stage) for stage in stages]
     commit_transitions(leader, IntentKind.EXPAND, transitions, unless_paused(leader, "expand"))
 
 
-def create_tables(leader: LeaderWriter, _jobs: Jobs) -> None:
+def create_tables(leader: LeaderWriter, creates: Sequence[s.CreateShard], _jobs: Jobs) -> None:
     """Make the tables of new collections: one append with shards and intents, one version-0 commit each, one append with the results."""
-    creates = leader.plan.of_kind(s.CreateShard)
-    if not creates:
-        return
-
     raise_refusals(inside_tables(leader.env, (stage.collection for stage in creates)))
     allow = unless_paused(leader, "expand")
 
@@ -82,21 +78,16 @@ def create_tables(leader: LeaderWriter, _jobs: Jobs) -> None:
             leader.report("create", stage.collection, head.version, started, number, len(creates))
 
 
-def expand_transition(leader: LeaderView, step: Evolve) -> Transition | None:
-    """Return the collection's expand commit, or None if it needs none."""
-    source, changes = step.old.name, leader.changes(s.Expand, step)
-    if not changes:
-        return None
-    return Transition(source, leader.state.objects[source].shard, leader.state.entry(source).physical, changes)
+def expand_transition(leader: LeaderView, stage: s.Expand) -> Transition:
+    """Return the commit of an expand stage."""
+    return Transition(stage.source, leader.state.objects[stage.source].shard, leader.state.entry(stage.source).physical, stage.changes)
 
 
 def expanded(leader: LeaderView, collection: CollectionName) -> Declaration | None:
     """Return the physical schema this plan's expand gives a collection; None if the plan does not evolve it."""
-    for step in leader.evolutions():
-        if step.old.name == collection:
-            transition = expand_transition(leader, step)
-            return transition.after if transition is not None else None
-    return None
+    step = next((step for step in leader.evolutions() if step.old.name == collection), None)
+    stage = None if step is None else leader.evolution(step).stage(s.Expand)
+    return None if stage is None else expand_transition(leader, stage).after
 
 
 def not_expanded(leader: LeaderView, collection: CollectionName | None, why: str, task: str = "cutover") -> WrongState:
@@ -106,9 +97,10 @@ def not_expanded(leader: LeaderView, collection: CollectionName | None, why: str
 
 def check_expanded(leader: LeaderView, step: Evolve) -> None:
     """Raise WrongState if the collection lacks its expand commit."""
-    transition = expand_transition(leader, step)
-    if transition is None:
+    stage = leader.evolution(step).stage(s.Expand)
+    if stage is None:
         return
+    transition = expand_transition(leader, stage)
     intent = leader.state.intents.get((transition.shard, IntentKind.EXPAND, leader.generation))
     if intent is None or intent.epoch != leader.epoch or intent.done_version is None:
         raise not_expanded(leader, step.collection, "it lacks its expand commit", task="change")

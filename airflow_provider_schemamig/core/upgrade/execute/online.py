@@ -41,6 +41,7 @@ from airflow_provider_schemamig.core.upgrade.execute.online_schedule import (
     is_cut_over,
     tell,
 )
+from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, shown, table_store
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
@@ -56,16 +57,18 @@ from airflow_provider_schemamig.core.upgrade.verify.keys import ask
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
-def change_online(leader: LeaderWriter, jobs: Jobs, collections: Sequence[str] | None = None) -> None:
+def change_online(leader: LeaderWriter, stages: Sequence[s.Online], jobs: Jobs, collections: Sequence[str] | None = None) -> None:
     """Take the online changes of all collections, or of the named ones, as far as they come before the cut-over. Safe to repeat: what
     is done is found done.
 
     A refusal of one collection walks that one back; the others go on. Raises DataViolation, DriftFound, WrongState before expand.
     """
     refusals: list[SchemamigError] = []
-    for step in leader.evolutions():
-        if collections is not None and step.collection not in set(collections):
+    steps = {step.old.name: step for step in leader.evolutions()}
+    for stage in stages:
+        if collections is not None and stage.collection not in set(collections):
             continue
+        step = steps[stage.source]
         item = course(leader, step)
         if item is None or is_cut_over(leader, item):
             continue

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.element_states import PATHS, ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
-from airflow_provider_schemamig.core.upgrade.plan.column_uses import past_of
+from airflow_provider_schemamig.core.upgrade.plan.columns.uses import past_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import shown, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Expand, Online
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs

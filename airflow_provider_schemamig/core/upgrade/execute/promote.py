@@ -8,8 +8,8 @@ from dataclasses import replace
 import pendulum
 
 from airflow_provider_schemamig import __version__
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Leader
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update, overtaken
@@ -19,8 +19,8 @@ from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, deployment_of, plan_of
 from airflow_provider_schemamig.core.upgrade.context.pausing import collections_of
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.target import fingerprint_reached
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built

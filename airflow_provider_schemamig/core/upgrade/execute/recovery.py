@@ -29,9 +29,9 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
-from airflow_provider_schemamig.core.upgrade.plan.added_again import as_on_table
+from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import remember_undone
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, until_nobody_writes

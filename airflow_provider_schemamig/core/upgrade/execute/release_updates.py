@@ -31,8 +31,8 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
 from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, sealed_tables
 from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.column_uses import uses_kept
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition

@@ -13,12 +13,7 @@ from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operation import filled as filled_columns
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema import changes as c
-from airflow_provider_schemamig.core.schema.describe import column_sql, describe
-from airflow_provider_schemamig.core.schema.diff.compare import diff
-from airflow_provider_schemamig.core.schema.element_states import PATHS
-from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
-from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.table_features import (
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     ALLOW_COLUMN_DEFAULTS,
     CLUSTERING,
     COLUMN_MAPPING,
@@ -26,7 +21,12 @@ from airflow_provider_schemamig.core.schema.table_features import (
     FEATURES,
     TYPE_WIDENING,
 )
-from airflow_provider_schemamig.core.schema.widening import limits_of
+from airflow_provider_schemamig.core.schema.delta_rules.widening import limits_of
+from airflow_provider_schemamig.core.schema.describe import column_sql, describe
+from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.schema.element_states import PATHS
+from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
+from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges

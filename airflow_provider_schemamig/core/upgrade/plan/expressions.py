@@ -8,10 +8,10 @@ from typing import Any
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddCheck, AddColumn, Change, SetDefault
+from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression
-from airflow_provider_schemamig.core.schema.widening import varchar_length
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, CreateShard, Expand, Online
 

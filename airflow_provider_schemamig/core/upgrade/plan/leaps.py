@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.diff.renames import shown_as
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name, translate
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 
 Declarations = Mapping[CollectionName, Declaration]
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
-from airflow_provider_schemamig.core.delta.names import fields_in, physical_name, stored_names
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
+from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME, fields_in, physical_name, stored_names
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_i
 from airflow_provider_schemamig.core.storage import Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import NamesUnderWay, UnknownCollection
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -154,6 +154,8 @@ def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
     What another one is its name in the data files says. One that no schema knows is looked at where the recorded one has another name now:
     an attempt of ours may have added it, but gives no name away outside of an intent.
     """
+    if _are_plain(entry, head):
+        return ()
     recorded = _names_recorded(entry, entry.physical)
     owners = {(parent_and_name(path)[0], identity): path for path, identity in recorded.items()}
     now = {(parent_and_name(path)[0], physical_name(field)): path for path, field in fields_in(head.schema)}
@@ -173,7 +175,7 @@ def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...
 
     None while an attempt of ours is under way, which may have added them, and writes down what they are called in the data files.
     """
-    if state.intents_of(entry.shard):
+    if _are_plain(entry, head) or state.intents_of(entry.shard):
         return ()
     recorded = _names_recorded(entry, entry.physical)
     now = {path: physical_name(field) for path, field in fields_in(head.schema)}
@@ -187,6 +189,11 @@ def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...
         if identity != before and (parent, before) not in there and (parent, identity) not in known:
             again.append(Drift(path, f"the column that the data files call {before}", f"one that was added since, {identity}"))
     return tuple(again)
+
+
+def _are_plain(entry: SchemaEntry, head: Head) -> bool:
+    """Return whether no column or field has, or had, another name in the data files than its own: none can go by the name of another."""
+    return not entry.stored_names and PHYSICAL_NAME not in str(head.metadata["schemaString"])
 
 
 def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[ColumnPath, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
@@ -23,11 +24,13 @@ from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.hold_rules import end_of
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, open_holds, physical_after
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, open_holds, physical_after
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import end_of
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now, renames_left
 from airflow_provider_schemamig.exceptions import Refusal
+
+S = TypeVar("S", bound=s.EvolutionStage)
 
 #: All that the stages of an evolution depend on: the arguments of ``phases``.
 EvolutionInputs = tuple[Declaration, Declaration, Declaration, Mapping[ColumnPath, str], frozenset[ColumnPath]]
@@ -74,20 +77,19 @@ def stages(target: Target, state: State | None, ending: Sequence[Hold] = (), che
         ended = frozenset(hold.generation for hold in ending)
         found += [stage for hold in ending for stage in end_of(state, hold)]
         found += [stage for step in target.steps if checks.admits(step) for stage in _step_stages(target, step, state, ended, checks)]
-    return _in_order(target, found)
+    if found or target.is_deployed:
+        found.append(s.Commit(target.source, target.version, target.restated))
+    return in_order(found)
 
 
-def _in_order(target: Target, found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
-    """Return the stages as they run, with the commit that they need; one that ends a hold comes after those of older holds."""
+def in_order(found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
+    """Return the stages as they run; one that ends a hold comes after those of older holds."""
 
     def place(stage: s.Stage) -> tuple[int, int, str]:
         number = stage.generation if isinstance(stage, s.EndHold) else 0
         return s.PLAN_KINDS.index(stage.kind), number, stage.collection or ""
 
-    listed = list(found)
-    if listed or target.is_deployed:
-        listed.append(s.Commit(target.source, target.version, target.restated))
-    return tuple(sorted(listed, key=place))
+    return tuple(sorted(found, key=place))
 
 
 def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
@@ -221,9 +223,14 @@ class TableEvolution:
         if self.dropped:
             yield s.Contract(collection, source, self.dropped)
 
+    def stage(self, kind: type[S]) -> S | None:
+        """Return its stage of ``kind``, if it has one."""
+        return next((stage for stage in self.stages if isinstance(stage, kind)), None)
+
     def changes(self, kind: type[s.EvolutionStage]) -> tuple[Change, ...]:
         """Return the changes of its stage of ``kind``; none if it has no such stage."""
-        return next((stage.changes for stage in self.stages if isinstance(stage, kind)), ())
+        stage = self.stage(kind)
+        return () if stage is None else stage.changes
 
 
 def evolved(step: Evolve, state: State, ended: Collection[Generation], checks: Checks = _NO_CHECKS) -> TableEvolution | None:

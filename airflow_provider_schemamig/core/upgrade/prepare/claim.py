@@ -10,13 +10,13 @@ from datetime import timedelta
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.numbers import next_generation
-from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 
 #: How long the way back stays open.

@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Sh
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import slot_at
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import dropped_paths, hold_json, live_collection, retired_by
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import dropped_paths, hold_json, live_collection, retired_by
 
 #: A value's bytes, about, where its type tells; a text's and a binary's are a guess, and so is how many an array or a map has.
 _WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "bigint": 8, "double": 8}

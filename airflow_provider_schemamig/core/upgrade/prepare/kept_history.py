@@ -15,11 +15,11 @@ import pendulum
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Replace, RewriteStep
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, hours_of
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, hours_of
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.retention import made_at
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import held_of, open_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import held_of, open_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 
 _HIDDEN = "does not know any more what came in: columns that it added stay hidden, NOT NULL and CHECKs that it dropped stay dropped"

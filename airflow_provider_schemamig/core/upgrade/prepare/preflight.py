@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.jsonable import canonical
-from airflow_provider_schemamig.core.ledger.nodes import Node
+from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.online.operation import filled

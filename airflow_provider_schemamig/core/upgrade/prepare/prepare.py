@@ -12,19 +12,19 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.plan_store import write_plan
-from airflow_provider_schemamig.core.ledger.preparing import told_while_preparing
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.objects.plan_store import write_text
+from airflow_provider_schemamig.core.ledger.objects.preparing import told_while_preparing
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import keep_plan, plan_of
+from airflow_provider_schemamig.core.upgrade.plan.columns.reused import with_notes_on_columns
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
-from airflow_provider_schemamig.core.upgrade.plan.reused_columns import with_notes_on_columns
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, built, inside_tables, unfilled
@@ -104,7 +104,8 @@ def preflight_plan(
     ledger = LedgerWriter(env)
     if view.state is None:
         ledger.create(str(uuid.uuid4()))
-    write_plan(env, planned.plan.document)
+    write_text(env, planned.plan.digest, planned.plan.text)
+    keep_plan(env, planned.plan)
     deployment = claim(ledger, planned.plan, request, view.now)
     if deployment.plan_digest != planned.plan.digest:  # the same, less the holds that are over by now
         planned = replace(planned, plan=plan_of(env, deployment))

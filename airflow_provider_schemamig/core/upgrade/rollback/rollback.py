@@ -12,8 +12,8 @@ from dataclasses import replace
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
     DeploymentState,
@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome, keep_fences, leading, plan_of
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
-from airflow_provider_schemamig.core.upgrade.plan.column_uses import restated_back, schemas_rolled_back, uses_since_rollback
+from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_back, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back

@@ -22,10 +22,10 @@ from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
 
 

@@ -44,9 +44,9 @@ class SealLifted(Conflict):
     shard: str
 
 
-def shards_to_seal(leader: LeaderView) -> dict[CollectionName, ShardId]:
+def shards_to_seal(leader: LeaderView, stages: Sequence[s.Seal]) -> dict[CollectionName, ShardId]:
     """Return the shards that the commit replaces or removes, as far as there is a table."""
-    names = [stage.collection for stage in leader.plan.of_kind(s.Seal) if stage.collection in leader.state.objects]
+    names = [stage.collection for stage in stages if stage.collection in leader.state.objects]
     shards = {name: leader.state.objects[name].shard for name in names}
     heads = leader.env.each(lambda shard: head_or_none(table_store(leader.env, leader.state, shard)), shards.values())
     return {name: shard for (name, shard), head in zip(shards.items(), heads, strict=True) if head is not None}

@@ -18,7 +18,7 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.admin.maintenance import keep_short, maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, here
-from airflow_provider_schemamig.core.ledger.known_heads import store_heads
+from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -42,10 +42,10 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
-from airflow_provider_schemamig.core.upgrade.execute.contract import due_holds
-from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CONTRACT, CUT_OVER, EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due, due_holds
+from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
@@ -183,7 +183,7 @@ def contract(
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
 
     def run(leader: LeaderWriter) -> None:
-        run_stages(CONTRACT, leader, generation, at_once, ignore_nodes)
+        contract_due(leader, generation, at_once, ignore_nodes)
 
     return _led(env, state.leader.generation, "contract", listen, run, states=states)
 

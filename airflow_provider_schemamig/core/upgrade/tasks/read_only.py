@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 )
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy, Online
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of

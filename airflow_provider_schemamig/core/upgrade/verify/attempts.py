@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.delta.log.commits import commits, null_coun
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.names import stored_field
 from airflow_provider_schemamig.core.online.unfilled import filled_by, lays_out
-from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable

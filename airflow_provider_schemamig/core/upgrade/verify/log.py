@@ -21,14 +21,14 @@ from airflow_provider_schemamig.core.delta.names import physical_name, stored_fi
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lays_out
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY, MAPPING_MODE
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, stands_in_for
 from airflow_provider_schemamig.core.schema.model import walk
-from airflow_provider_schemamig.core.schema.table_features import DEFAULT_KEY, MAPPING_MODE
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.transfer.schema_age import BRINGS_BACK
-from airflow_provider_schemamig.core.upgrade.plan.column_uses import schemas_upto, spans_of
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import kept_fields, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.columns.uses import schemas_upto, spans_of
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.verify.attempts import given_up
 from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, TableFinding
 from airflow_provider_schemamig.core.upgrade.verify.table import MOST_FILES, File, VerifiedTable

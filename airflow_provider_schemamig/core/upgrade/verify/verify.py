@@ -11,7 +11,7 @@ import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.known_heads import recall_heads
+from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName

@@ -1,7 +1,7 @@
 """The newest format as long as no version of the package is published with it (docs/ledger-format.md).
 
     .venv/bin/python -m tests.unit.ledger.format.draft
-        after a change of core/ledger/rows.py or work_rows.py: write the format's types anew
+        after a change of core/ledger/rows: write the format's types anew
     .venv/bin/python -m tests.unit.ledger.format.draft --freeze
         before a version is published: lock them, and archive a ledger of them
 
@@ -16,8 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_schemamig.core.ledger import hold_rows, intent_rows, rows, work_rows
-from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
+from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, controls, holds, intents, records
 from tests.unit.ledger.format.fixtures.make import LAKES, archive
 from tests.unit.ledger.format.locking import FOLDER, freeze
 
@@ -41,9 +40,9 @@ def written(before: str) -> str:
     """The text of ``objects_vN.py`` that follows from the software's rows; ``before``: as it was."""
     line = _ROWS.search(before)
     assert line is not None, "the line between declarations and rows is gone"
-    trees = [_Plain().visit(ast.parse(Path(str(module.__file__)).read_text())) for module in (work_rows, hold_rows, intent_rows, rows)]
+    trees = [_Plain().visit(ast.parse(Path(str(module.__file__)).read_text())) for module in (controls, holds, intents, records)]
     classes = [ast.unparse(node) for tree in trees for node in tree.body if isinstance(node, ast.ClassDef) or _is_union(node)]
-    names = ", ".join(row_type.__name__ for row_type in rows.ROW_TYPES)
+    names = ", ".join(row_type.__name__ for row_type in records.ROW_TYPES)
     return _formatted("\n\n\n".join([before[: line.end()], *classes, f"TYPES: tuple[type, ...] = ({names})"]))
 
 

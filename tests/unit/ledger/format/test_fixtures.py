@@ -40,8 +40,8 @@ from airflow_provider_schemamig.core.upgrade.context.controls import throttle
 from airflow_provider_schemamig.core.upgrade.ledger_format import upgrade_ledger
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import no_spark
+from tests.support.rows.fake_jobs import FakeJobs
 from tests.unit.ledger.format.locking import draft
 from tests.unit.ledger.format.synthetic.lakes import ARCHIVES, NAMES, OLDER, known_to, older_known, unpack
 from tests.unit.ledger.samples import NOW

@@ -17,11 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.jsonable import TAGS, members_of, to_json
-from airflow_provider_schemamig.core.ledger import rows
 from airflow_provider_schemamig.core.ledger.codec import decode, encode
 from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS
-from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, ROW_TYPES
+from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, ROW_TYPES, records
 from airflow_provider_schemamig.core.names import Version
 from tests.unit.ledger.format.draft import TYPES, written
 from tests.unit.ledger.format.locking import FOLDER, LOCK, LOCKED, complaints, draft, freeze
@@ -200,7 +199,7 @@ def test_frozen_collections_have_the_same_shape_in_every_format(number: int) -> 
 
 def test_shapes_tell_what_is_stored_apart() -> None:
     assert wire(objects_v0.Object) != wire(objects_v1.Object)
-    assert wire(objects_v1.Object) == wire(rows.Object)
+    assert wire(objects_v1.Object) == wire(records.Object)
 
 
 @pytest.mark.parametrize("row", [*(row for row, _, _ in FROZEN), *OTHERS], ids=lambda row: type(row).__name__)

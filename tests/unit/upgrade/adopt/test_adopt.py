@@ -18,10 +18,10 @@ from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
 from airflow_provider_schemamig.core.upgrade.adopt.errors import WrongPlace
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support import foreign
-from tests.support.adopting import ROWS, Site, alter, field, mapped
 from tests.support.bytes import tree
 from tests.support.lake import no_spark
+from tests.support.tables import foreign
+from tests.support.tables.adopting import ROWS, Site, alter, field, mapped
 
 FLIGHTS = CollectionName("flights")
 

@@ -20,10 +20,10 @@ from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support import foreign
-from tests.support.adopting import Site
 from tests.support.bytes import tree
 from tests.support.lake import Crash
+from tests.support.tables import foreign
+from tests.support.tables.adopting import Site
 
 #: More writes than any of these commands makes: the ledger's creation is one, each line of history another.
 MANY = 40

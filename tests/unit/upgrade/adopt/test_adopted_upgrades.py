@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
-from tests.support import foreign
-from tests.support.adopting import Site, field
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Crash, rows
+from tests.support.tables import foreign
+from tests.support.tables.adopting import Site, field
 from tests.support.upgrades import refused
 from tests.unit.upgrade.adopt.test_adopt import FUTURE, begin
 from tests.unit.upgrade.adopt.test_adopt_crashes import MANY, crashing, moved

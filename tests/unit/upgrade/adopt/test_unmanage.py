@@ -15,10 +15,10 @@ from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_a
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support import foreign
-from tests.support.adopting import Site
 from tests.support.bytes import tree
 from tests.support.lake import no_spark
+from tests.support.tables import foreign
+from tests.support.tables.adopting import Site
 from tests.unit.upgrade.adopt.test_adopt import begin
 from tests.unit.upgrade.adopt.test_adopted_upgrades import REMOVED, WITH_GATE
 

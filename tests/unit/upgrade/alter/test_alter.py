@@ -14,12 +14,12 @@ from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
-from tests.support.row_tables import insert
+from tests.support.rows.tables import insert
 from tests.support.upgrades import refused, two_releases, whole
 
 A = CollectionName("a")

@@ -9,10 +9,10 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, no_spark, rows
-from tests.support.row_tables import insert
+from tests.support.rows.tables import insert
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, refused, releases, whole
 
 A, AE = "CREATE TABLE a (id BIGINT, x STRING);", "CREATE TABLE a (id BIGINT, x STRING, e STRING);"

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, no_spark, rows
-from tests.support.row_tables import insert, newest
+from tests.support.rows.tables import insert, newest
 from tests.support.upgrades import deployed, fingerprints, make_holds_due, refused, releases, same_as_new, whole
 
 A, B = "CREATE TABLE a (id BIGINT, v INT);", "CREATE TABLE b (id BIGINT, v INT);"

@@ -26,9 +26,9 @@ from airflow_provider_schemamig.core.upgrade.compare_and_evolve import (
 )
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, DeploymentOpen, HoldOpen, UnknownCollection
 from airflow_provider_schemamig.exceptions import Conflict
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, copy_of
+from tests.support.tables import foreign
 from tests.support.upgrades import promoted, refused, releases, whole
 
 PLANES = CollectionName("planes")

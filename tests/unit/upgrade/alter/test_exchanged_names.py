@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
-from tests.support import row_tables as tables
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.rows import tables
 from tests.support.upgrades import claimed, deployed, make_holds_due, refused, releases, whole
 
 FIRST = "CREATE TABLE t (id BIGINT, a STRING, b STRING);"

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
-from tests.support import foreign
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, whole
 
 FIRST = "CREATE TABLE t (id0 BIGINT, a STRING, b STRING);\nCREATE TABLE u (i BIGINT);\n"

@@ -11,9 +11,9 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import Generation
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, make_holds_due, refused, releases
 
 FIRST = "CREATE TABLE t (id BIGINT, n INT, a STRING, b STRING, h STRING);"

@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support import foreign
-from tests.support.adopting import Site, alter, field, mapped
 from tests.support.bytes import tree
 from tests.support.lake import no_spark, rows
+from tests.support.tables import foreign
+from tests.support.tables.adopting import Site, alter, field, mapped
 from tests.unit.upgrade.adopt.test_adopt import begin, second
 from tests.unit.upgrade.drift.test_drift_ways import FIELDS, PROTOCOL, SETTINGS, WAYS, fields, state_of, table_of, watched
 

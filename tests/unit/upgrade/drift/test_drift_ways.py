@@ -17,11 +17,11 @@ from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support import foreign
-from tests.support.adopting import MAPPED, Site, alter, mapped
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.product import Product
+from tests.support.tables import foreign
+from tests.support.tables.adopting import MAPPED, Site, alter, mapped
 from tests.support.upgrades import deployed, refused, releases, two_releases, whole
 from tests.unit.upgrade.adopt.test_adopt import begin
 

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
-from tests.support import foreign
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, seen, whole
 
 FIRST = "CREATE TABLE t (id BIGINT, z STRING, b STRING);"

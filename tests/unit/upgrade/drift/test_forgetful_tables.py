@@ -12,14 +12,14 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, read_fence
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
-from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support import foreign
-from tests.support.adopting import Site, alter, field
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, append, no_spark
+from tests.support.tables import foreign
+from tests.support.tables.adopting import Site, alter, field
 from tests.support.upgrades import claimed, expanded, promoted, refused, seen, two_releases, whole
 
 T = CollectionName("t")

@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
-from tests.support import foreign
-from tests.support.adopting import alter
 from tests.support.lake import Crash, Lake, no_spark, rows
+from tests.support.tables import foreign
+from tests.support.tables.adopting import alter
 from tests.support.upgrades import deployed, expanded, promoted, refused, releases, seen, two_releases, whole
 
 FIRST = "CREATE TABLE a (id BIGINT, p STRING, q STRING) TBLPROPERTIES ('owned_by' = 'me');"

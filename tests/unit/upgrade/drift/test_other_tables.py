@@ -21,10 +21,10 @@ from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support import foreign
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Lake, append, no_spark
 from tests.support.online import OnlineJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import expanded, make_holds_due, promoted, refused, seen, two_releases, whole
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
 

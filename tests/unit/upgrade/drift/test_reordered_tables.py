@@ -9,9 +9,9 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
-from tests.support import foreign
-from tests.support.adopting import alter
 from tests.support.lake import Crash, Lake, no_spark, rows
+from tests.support.tables import foreign
+from tests.support.tables.adopting import alter
 from tests.support.upgrades import deployed, refused, releases, whole
 from tests.unit.upgrade.drift.test_lookalikes import exchange, mapped
 

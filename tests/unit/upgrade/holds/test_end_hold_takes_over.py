@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from tests.support import foreign
 from tests.support.lake import no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, releases, whole
 
 

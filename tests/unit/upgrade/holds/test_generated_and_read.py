@@ -10,8 +10,8 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import Generation
-from tests.support import foreign
 from tests.support.lake import Lake, no_spark
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, make_holds_due, releases, whole
 
 #: What is read comes before what reads it by name, and after it.
@@ -53,7 +53,7 @@ def test_the_hold_of_both_ends(tmp_path: Path, end: Callable[[Lake, Path], None]
 
 def test_what_cannot_be_dropped_leaves_the_hold_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is wrong here on purpose: a refusal comes before the mark from which on there is no way back."""
-    from airflow_provider_schemamig.core.upgrade.plan import open_holds
+    from airflow_provider_schemamig.core.upgrade.plan.holds import open_holds
 
     first, second = releases(tmp_path, (BEFORE, ""), (GONE, 'evolution("t", drop=["year", "day"])'))
     lake = deployed(tmp_path, first, second)

@@ -14,8 +14,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support import row_tables as tables
 from tests.support.lake import no_spark, rows
+from tests.support.rows import tables
 from tests.support.upgrades import deployed, make_holds_due, releases, whole
 
 RELEASES = (

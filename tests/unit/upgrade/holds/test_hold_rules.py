@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
-from tests.support import row_tables as tables
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
+from tests.support.rows import tables
 from tests.support.upgrades import claimed, deployed, heartbeat, make_holds_due, promoted, refused, releases, seen, whole
 
 #: name -> the three releases' tables, the two steps, what the older hold would lose.

@@ -14,9 +14,9 @@ from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import (
     claimed,
     deployed,

@@ -16,8 +16,8 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from tests.support import row_tables as tables
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.rows import tables
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, same_as_new, seen, whole
 
 ONE = "CREATE TABLE t (id BIGINT NOT NULL, a STRING, h STRING, s STRUCT<p: INT, q: STRING>);"

@@ -9,11 +9,11 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import Generation
-from tests.support import row_tables as tables
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.rewritten import DOWN_KEYED, QUERIES, UP_KEYED
-from tests.support.row_jobs import RowJobs
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import DOWN_KEYED, QUERIES, UP_KEYED
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, same_as_new, seen, whole
 
 TEXT = "CREATE TABLE a (id BIGINT, s STRING);"

@@ -12,8 +12,8 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
-from tests.support import foreign
 from tests.support.lake import no_spark
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, refused, releases, whole
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from tests.support import foreign
 from tests.support.lake import Lake
+from tests.support.tables import foreign
 from tests.support.upgrades import promoted, refused, two_releases, whole
 
 

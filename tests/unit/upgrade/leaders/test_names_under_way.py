@@ -14,8 +14,8 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import insert, snapshot
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.tables import insert, snapshot
 from tests.support.upgrades import deployed, refused, releases, whole
 
 A, SWAPPED = "CREATE TABLE a (id BIGINT, x STRING, y STRING);", "CREATE TABLE a (id BIGINT, y STRING, x STRING);"

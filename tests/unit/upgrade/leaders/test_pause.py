@@ -24,12 +24,12 @@ from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.transfer import throttle
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.context import controls
-from tests.support import rewritten
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
-from tests.support.rewritten import SECOND, Rewritten, acted_at, cutover, die, expanded, jobs, make_rewritten, moments
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import insert, snapshot
+from tests.support.rows import rewritten
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import SECOND, Rewritten, acted_at, cutover, die, expanded, jobs, make_rewritten, moments
+from tests.support.rows.tables import insert, snapshot
 from tests.support.upgrades import deployed, refused, releases, two_releases, whole
 
 TRIES = 5

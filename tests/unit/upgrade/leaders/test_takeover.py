@@ -28,18 +28,17 @@ from airflow_provider_schemamig.core.upgrade.context.pausing import always
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import contract_hold, end_holds
-from airflow_provider_schemamig.core.upgrade.execute.cutover import cut_over
-from airflow_provider_schemamig.core.upgrade.execute.executors import EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.execute.executors import CUT_OVER, EXPAND, run_stages
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.open_holds import open_holds
-from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver, Seal
+from airflow_provider_schemamig.core.upgrade.plan.stages import Contract, CutOver, Expand, Seal
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, expanded, promoted, refused, same_as_new, whole
 
 SECOND = Generation(2)
@@ -251,8 +250,8 @@ def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
 LEADER_WORK: dict[str, Callable[[LeaderWriter], None]] = {
     "expand": lambda work: run_stages(EXPAND, work, without_spark),
     "settle": lambda work: settle(work, lambda collection: None),
-    "end holds": lambda work: end_holds(work, always),
-    "cutover": lambda work: cut_over(work, without_spark),
+    "end holds": lambda work: end_holds(work, work.plan.ends, always),
+    "cutover": lambda work: run_stages(CUT_OVER, work, without_spark),
     "cleanup": clean_up,
     "contract": lambda work: contract_hold(work, open_holds(work.ledger.state())[0]),
 }
@@ -288,8 +287,9 @@ def test_a_zombie_that_is_past_the_ledger_meets_the_fence_on_the_table(lake: Lak
     shard = zombie.state.objects[FLIGHTS].shard
     (intent,) = zombie.state.intents_of(shard)
     (step,) = [step for step in zombie.evolutions() if step.collection == FLIGHTS]
-    move = expand_transition(zombie, step)
-    assert move is not None
+    stage = zombie.evolution(step).stage(Expand)
+    assert stage is not None
+    move = expand_transition(zombie, stage)
     promoted(lake, lake.second, claim_id="another")
     commands.expand(lake.env, Generation(3))
     store = table_store(lake.env, zombie.state, shard)

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from airflow_provider_schemamig.core.upgrade.tables.change_log import change_intent, made_since
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert
+from tests.support.rows.tables import insert
 from tests.support.upgrades import two_releases
 
 A = CollectionName("a")

@@ -22,12 +22,12 @@ from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from airflow_provider_schemamig.core.upgrade.tables import batches
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import alter as alter_table
-from tests.support.row_tables import change, folder_of, insert, put, snapshot
+from tests.support.rows.tables import alter as alter_table
+from tests.support.rows.tables import change, folder_of, insert, put, snapshot
+from tests.support.tables import foreign
 from tests.support.upgrades import refused, two_releases, whole
 
 A = CollectionName("a")

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import change, insert, newest, snapshot
+from tests.support.rows.tables import change, insert, newest, snapshot
 from tests.support.upgrades import two_releases, whole
 
 Row = dict[str, Any]

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.verify.verify import verify
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
-from tests.support.row_tables import Row, change, insert, newest, optimize
+from tests.support.rows.tables import Row, change, insert, newest, optimize
 from tests.support.upgrades import make_holds_due, two_releases, whole
 
 ONE = "CREATE TABLE t (id BIGINT);"

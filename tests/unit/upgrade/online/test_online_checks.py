@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollbac
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import change, insert, snapshot
+from tests.support.rows.tables import change, insert, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 from tests.unit.upgrade.online.test_online_types import OUTDATED, SHADOW, Rival, columns, go_on, swapped, table, upgraded
 

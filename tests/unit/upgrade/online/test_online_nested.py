@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import change, insert, snapshot
+from tests.support.rows.tables import change, insert, snapshot
 from tests.support.upgrades import fingerprints, refused, same_as_new, two_releases, whole
 from tests.unit.upgrade.online.test_online_types import STRIDE, die, swapped, upgraded
 

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert, snapshot
+from tests.support.rows.tables import insert, snapshot
 from tests.unit.upgrade.leaders.test_takeover import at_once
 from tests.unit.upgrade.online.test_online import OPERATIONS, Operation, at_source, at_target
 

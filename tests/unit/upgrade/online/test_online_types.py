@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACE
 from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
-from tests.support.row_tables import change, insert, set_property, snapshot
+from tests.support.rows.tables import change, insert, set_property, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
 A = CollectionName("a")

@@ -17,11 +17,11 @@ from deltalake.schema import Field, PrimitiveType
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context.controls import throttle
-from tests.integration.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, TABLES, Case
-from tests.support.interleave import End, Interleave, kinds
+from tests.integration.delta.interleavings import FILES, MAX_FILES, OPERATIONS, OUTCOMES, RS_METADATA, TABLES, Case
 from tests.support.lake import Lake, no_spark, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert, newest
+from tests.support.rows.tables import insert, newest
+from tests.support.tables.interleave import End, Interleave, kinds
 from tests.support.upgrades import two_releases, whole
 
 NO_HOLD = timedelta(0)

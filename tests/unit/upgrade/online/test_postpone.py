@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert, snapshot
+from tests.support.rows.tables import insert, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
 SWAP = ("CREATE TABLE a (id BIGINT, v STRING);", "CREATE TABLE a (id BIGINT, v INT);")

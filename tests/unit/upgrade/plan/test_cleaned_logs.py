@@ -14,12 +14,12 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.storage import StorageUnreachable
 from airflow_provider_schemamig.core.upgrade.rollback import evolutions, rollback
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, append, no_spark
 from tests.support.online import OnlineJobs
-from tests.support.rewritten import jobs, make_rewritten, upgrade
-from tests.support.row_tables import insert
+from tests.support.rows.rewritten import jobs, make_rewritten, upgrade
+from tests.support.rows.tables import insert
+from tests.support.tables import foreign
 from tests.support.upgrades import refused, releases, seen, two_releases, whole
 from tests.unit.upgrade.online.test_online_types import table, texts, upgraded
 

@@ -18,9 +18,9 @@ from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support.adopting import Site
 from tests.support.bytes import tree
 from tests.support.lake import Crash, Lake, no_spark
+from tests.support.tables.adopting import Site
 from tests.support.upgrades import two_releases
 
 ONE, TWO = "CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id BIGINT, n INT);"

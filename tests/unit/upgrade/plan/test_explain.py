@@ -19,9 +19,9 @@ from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
-from tests.support import foreign
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, releases, two_releases
 
 A, PATH = CollectionName("a"), ColumnPath("n")

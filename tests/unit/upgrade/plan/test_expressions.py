@@ -16,10 +16,10 @@ from airflow_provider_schemamig.core.upgrade.alter import alter as alter_table
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Incompatible, compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support.adopting import Site, alter, field
 from tests.support.bytes import tree
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, no_spark
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables.adopting import Site, alter, field
 from tests.support.upgrades import deployed, releases, two_releases, whole
 
 JSON = """'{"a": 1, "b": "it''s"}'"""

@@ -13,15 +13,15 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.plan_store import digest as digest_of
-from airflow_provider_schemamig.core.ledger.plan_store import read_plan
+from airflow_provider_schemamig.core.ledger.objects.plan_store import digest as digest_of
+from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
-from tests.support import foreign
 from tests.support.bytes import tree, unwritten
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, make_lake
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, heartbeat, promoted, releases, two_releases
 
 A = "CREATE TABLE a (id BIGINT, n INT);"

@@ -16,12 +16,12 @@ from airflow_provider_schemamig.cli.render.status import status_view
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
-from airflow_provider_schemamig.core.ledger.preparing import FOLDER, Preparing, preparing
+from airflow_provider_schemamig.core.ledger.objects.preparing import FOLDER, Preparing, preparing
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support.fake_jobs import FakeJobs
 from tests.support.product import Product
+from tests.support.rows.fake_jobs import FakeJobs
 
 OLD, NEW = "CREATE TABLE flights (id BIGINT, hour INT);", "CREATE TABLE flights (id BIGINT, hour INT NOT NULL);"
 VIOLATION = {"collection": "flights", "rule": "hour IS NOT NULL", "count": 1, "sample": [{"id": "1"}]}

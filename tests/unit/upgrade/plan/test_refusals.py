@@ -19,11 +19,11 @@ from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, DriftFound, HoldInUse
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from airflow_provider_schemamig.exceptions import Refused
-from tests.support import foreign
 from tests.support.bytes import unwritten
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, make_lake, no_spark
 from tests.support.product import Product
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, heartbeat, make_holds_due, refused, releases, two_releases, whole
 
 A = "CREATE TABLE a (id BIGINT);"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from tests.support.adopting import Site, field
 from tests.support.bytes import tree
 from tests.support.lake import no_spark
+from tests.support.tables.adopting import Site, field
 from tests.support.upgrades import deployed, refused, releases, two_releases
 
 FEED = " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.upgrade.plan import stopped_writers
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import data_file, insert, newest, put, snapshot
+from tests.support.rows.tables import data_file, insert, newest, put, snapshot
 from tests.support.upgrades import two_releases
 
 OLD = "CREATE TABLE swapped (id BIGINT, s STRING);\nCREATE TABLE gone (id BIGINT);\nCREATE TABLE kept (id BIGINT);\n"

@@ -24,10 +24,10 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import UNKNOWN, rebuild
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Crash, Lake, append, no_spark
 from tests.support.product import Product
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, refused, releases
 from tests.unit.ledger.samples import elsewhere
 

@@ -13,15 +13,15 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.schema.properties import FORGETS
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import unmanage
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
 from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, ReleaseCommit
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
-from tests.support import foreign
-from tests.support.adopting import Site
 from tests.support.bytes import tree
 from tests.support.lake import Crash, Lake, append, no_spark
+from tests.support.tables import foreign
+from tests.support.tables.adopting import Site
 from tests.support.upgrades import deployed, releases
 from tests.unit.ledger.samples import elsewhere
 from tests.unit.upgrade.adopt.test_adopt import begin

@@ -10,8 +10,8 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from tests.support import foreign
 from tests.support.lake import Lake, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, same_as_new, seen, whole
 
 V1 = "CREATE TABLE a (id BIGINT NOT NULL, n INT); CREATE TABLE b (id BIGINT); CREATE TABLE c (id BIGINT);"

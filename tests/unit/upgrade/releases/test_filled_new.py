@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
-from tests.support import foreign
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, no_spark
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import two_releases, whole
 
 A = "CREATE TABLE a (id BIGINT);"

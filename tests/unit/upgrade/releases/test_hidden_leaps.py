@@ -11,8 +11,8 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, no_spark
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import insert, snapshot
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.tables import insert, snapshot
 from tests.support.upgrades import deployed, refused, releases, whole
 
 A, AC = "CREATE TABLE a (id BIGINT, x STRING);", "CREATE TABLE a (id BIGINT, x STRING, c STRING);"

@@ -14,10 +14,10 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from tests.support import foreign
 from tests.support.bytes import unwritten
-from tests.support.fake_jobs import FakeJobs
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.rows.fake_jobs import FakeJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, two_releases, whole
 
 A = "CREATE TABLE a (id BIGINT);"

@@ -26,9 +26,9 @@ from airflow_provider_schemamig.core.transfer.errors import FilesDiffer
 from airflow_provider_schemamig.core.upgrade.compact import Compacted, Limits
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Ok, compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldOpen, UnknownCollection
-from tests.support import foreign
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, copy_of, no_spark, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import promoted, releases, whole
 
 EVENTS = CollectionName("events")

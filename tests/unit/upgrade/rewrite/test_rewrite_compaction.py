@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from tests.support.rewritten import COLLECTIONS, Rewritten, jobs, make_rewritten
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import optimize, snapshot
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import COLLECTIONS, Rewritten, jobs, make_rewritten
+from tests.support.rows.tables import optimize, snapshot
 
 
 @pytest.fixture

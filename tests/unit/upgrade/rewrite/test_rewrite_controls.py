@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.transfer import throttle
 from airflow_provider_schemamig.core.upgrade.context import controls
-from tests.support.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade
+from tests.support.rows.rewritten import Rewritten, claimed, jobs, make_rewritten, upgrade
 from tests.support.upgrades import refused
 
 

@@ -16,8 +16,9 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
-from tests.support import row_tables as tables
-from tests.support.rewritten import (
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import (
     COLLECTIONS,
     Rewritten,
     Work,
@@ -30,7 +31,6 @@ from tests.support.rewritten import (
     moments,
     upgrade,
 )
-from tests.support.row_jobs import RowJobs
 
 
 def there(found: Rewritten) -> Work:

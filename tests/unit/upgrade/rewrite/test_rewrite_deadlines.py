@@ -22,8 +22,8 @@ from airflow_provider_schemamig.core.upgrade.execute import rewrites
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals
-from tests.support.rewritten import Rewritten, expanded, jobs, make_rewritten
-from tests.support.row_jobs import RowJobs
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import Rewritten, expanded, jobs, make_rewritten
 from tests.support.upgrades import refused
 
 KEYED = CollectionName("keyed")

@@ -12,13 +12,13 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
-from airflow_provider_schemamig.core.schema.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from airflow_provider_schemamig.exceptions import Conflict
-from tests.support import row_tables as tables
 from tests.support.lake import Crash, Lake
 from tests.support.product import Product
-from tests.support.rewritten import Rewritten, claimed, expanded, jobs, make_rewritten, upgrade
+from tests.support.rows import tables
+from tests.support.rows.rewritten import Rewritten, claimed, expanded, jobs, make_rewritten, upgrade
 from tests.support.upgrades import refused, two_releases
 
 OWN = "interval 2 days"

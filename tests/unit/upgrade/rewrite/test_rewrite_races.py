@@ -15,9 +15,23 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support import row_tables as tables
-from tests.support.rewritten import SECOND, Rewritten, Work, acted_at, back, built, chosen, claimed, cutover, follow, jobs, moments, upgrade
-from tests.support.row_jobs import RowJobs
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import (
+    SECOND,
+    Rewritten,
+    Work,
+    acted_at,
+    back,
+    built,
+    chosen,
+    claimed,
+    cutover,
+    follow,
+    jobs,
+    moments,
+    upgrade,
+)
 
 
 @pytest.fixture(autouse=True)

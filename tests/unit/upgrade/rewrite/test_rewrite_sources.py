@@ -16,12 +16,12 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.schema.retention import FILES
-from tests.support import row_tables as tables
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES
 from tests.support.lake import Crash
-from tests.support.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten, upgrade
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import Row
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten, upgrade
+from tests.support.rows.tables import Row
 from tests.support.upgrades import refused
 
 KEYED = CollectionName("keyed")

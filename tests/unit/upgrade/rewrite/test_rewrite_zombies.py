@@ -18,8 +18,21 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash
-from tests.support.rewritten import COLLECTIONS, Rewritten, Work, acted_at, back, chosen, claimed, cutover, follow, jobs, moments, upgrade
-from tests.support.row_jobs import RowJobs
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.rewritten import (
+    COLLECTIONS,
+    Rewritten,
+    Work,
+    acted_at,
+    back,
+    chosen,
+    claimed,
+    cutover,
+    follow,
+    jobs,
+    moments,
+    upgrade,
+)
 
 
 @pytest.fixture(params=["in flight", pytest.param("begun late", marks=pytest.mark.soak)])

@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
 from airflow_provider_schemamig.core.storage.errors import StorageUnreachable
 from airflow_provider_schemamig.core.upgrade.rollback import rollback as rollback_module
-from tests.support import foreign
 from tests.support.lake import Crash, Lake, append
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, make_holds_due, refused, releases, seen, two_releases, whole
 
 OLD = "CREATE TABLE a (id BIGINT, x STRING); CREATE TABLE r (id BIGINT);"

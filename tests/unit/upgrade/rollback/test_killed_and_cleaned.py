@@ -16,9 +16,9 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.online.errors import BackfillLogGone
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from tests.support import foreign
 from tests.support.lake import Crash, Lake, copy_of
 from tests.support.online import OnlineJobs
+from tests.support.tables import foreign
 from tests.support.upgrades import releases, whole
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
 

@@ -27,7 +27,7 @@ from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, copy_of
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
-from tests.support.row_tables import Row, insert, newest, snapshot
+from tests.support.rows.tables import Row, insert, newest, snapshot
 from tests.support.upgrades import promoted, refused, whole
 
 T = CollectionName("t")

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from tests.support.lake import Crash
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import Row, folder_of, insert, snapshot
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.tables import Row, folder_of, insert, snapshot
 from tests.support.upgrades import two_releases, whole
 
 FIRST = "CREATE TABLE k (n BIGINT, x STRING, y STRING);\nCREATE TABLE r (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));"

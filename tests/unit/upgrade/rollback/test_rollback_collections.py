@@ -14,8 +14,8 @@ from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
-from tests.support import foreign
 from tests.support.lake import Lake, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, fingerprints, heartbeat, promoted, refused, releases, same_as_new, seen, two_releases, whole
 
 A = "CREATE TABLE a (id BIGINT);"

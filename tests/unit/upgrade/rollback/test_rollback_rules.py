@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from tests.support import foreign
 from tests.support.lake import Lake, rows
+from tests.support.tables import foreign
 from tests.support.upgrades import same_as_new, seen, two_releases, whole
 
 Rows = Sequence[Mapping[str, Any]]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from tests.support import row_tables as tables
 from tests.support.lake import Lake
-from tests.support.row_jobs import RowJobs
-from tests.support.row_tables import Row
+from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
+from tests.support.rows.tables import Row
 from tests.support.upgrades import refused, two_releases, whole
 
 UP, DOWN = "SELECT id, CAST(v AS INT) AS v FROM {t}", "SELECT id, CAST(v AS STRING) AS v FROM {t}"

@@ -11,10 +11,10 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, SchemamigError
-from tests.support import foreign
-from tests.support import row_tables as tables
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
+from tests.support.rows import tables
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, releases
 from tests.unit.ledger.samples import elsewhere
 from tests.unit.upgrade.rebuild.test_rebuild import lose

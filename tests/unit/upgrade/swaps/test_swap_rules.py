@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify
 from tests.support.lake import Lake
 from tests.support.online import die_after_the_swap
-from tests.support.row_tables import change, insert
+from tests.support.rows.tables import change, insert
 from tests.support.upgrades import two_releases, whole
 from tests.unit.upgrade.swaps.test_swaps import jobs, ready, served, swapped, table
 

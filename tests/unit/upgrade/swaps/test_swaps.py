@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRol
 from airflow_provider_schemamig.core.upgrade.tables.errors import SwapTakenBack
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
-from tests.support.row_tables import change, commit_at, insert, newest, snapshot
+from tests.support.rows.tables import change, commit_at, insert, newest, snapshot
 from tests.support.upgrades import two_releases, whole
 
 TYPED = ("a", "b")

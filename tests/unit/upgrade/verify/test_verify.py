@@ -19,11 +19,11 @@ from airflow_provider_schemamig.core.upgrade.verify import verify as verify_modu
 from airflow_provider_schemamig.core.upgrade.verify.findings import TableFinding, Verified
 from airflow_provider_schemamig.core.upgrade.verify.table import look
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify, verify_environment
-from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Lake, no_spark
 from tests.support.online import OnlineJobs, die_after_the_swap
-from tests.support.row_tables import alter, change, commit_at, insert, newest, restore, snapshot
+from tests.support.rows.tables import alter, change, commit_at, insert, newest, restore, snapshot
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, releases, two_releases
 from tests.unit.online.filling import checkpoint
 from tests.unit.upgrade.online.test_online import OPERATIONS, changed

@@ -18,10 +18,10 @@ from airflow_provider_schemamig.core.online.key_validation import Validated
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.upgrade.verify.keys import KeysVerified, verify_keys
 from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
-from tests.support import foreign
 from tests.support.bytes import tree
 from tests.support.lake import Lake
-from tests.support.row_tables import folder_of, snapshot
+from tests.support.rows.tables import folder_of, snapshot
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, refused, releases
 
 SCHEMA = """CREATE TABLE planes (tail STRING, PRIMARY KEY (tail));

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.upgrade.execute import online_schedule
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
-from tests.support.row_tables import insert, newest
+from tests.support.rows.tables import insert, newest
 from tests.support.upgrades import deployed, releases, two_releases
 
 

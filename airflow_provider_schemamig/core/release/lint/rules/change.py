@@ -19,16 +19,16 @@ from airflow_provider_schemamig.core.schema.changes import (
     ReorderColumns,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.describe import describe
-from airflow_provider_schemamig.core.schema.expressions.calls import not_constant
-from airflow_provider_schemamig.core.schema.paths import parent_and_name
-from airflow_provider_schemamig.core.schema.table_features import (
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     ALLOW_COLUMN_DEFAULTS,
     COLUMN_MAPPING,
     FEATURES,
     TIMESTAMP_NTZ,
     TYPE_WIDENING,
 )
+from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.expressions.calls import not_constant
+from airflow_provider_schemamig.core.schema.paths import parent_and_name
 
 
 @rule("SM201", "not-null-without-default", Severity.ERROR, "a new NOT NULL column has no DEFAULT for the rows that are there")

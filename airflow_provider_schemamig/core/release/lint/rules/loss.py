@@ -10,9 +10,9 @@ from airflow_provider_schemamig.core.release.lint.model import Severity, rule
 from airflow_provider_schemamig.core.release.lint.subject import Changed, Subject
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Replacement, Rewrite
 from airflow_provider_schemamig.core.schema.changes import AddColumn, ChangeType, Cost
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
-from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
 
 _TIMES = {"timestamp", "timestamp_ntz"}
 _WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}

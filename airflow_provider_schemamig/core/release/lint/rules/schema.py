@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from airflow_provider_schemamig.core.release.lint.hit import Hit
 from airflow_provider_schemamig.core.release.lint.model import Severity, rule
 from airflow_provider_schemamig.core.release.lint.subject import Subject
+from airflow_provider_schemamig.core.schema.delta_rules.properties import INDEXED_COLUMNS
 from airflow_provider_schemamig.core.schema.expressions.calls import functions_called, not_constant
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.expressions.functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.ordering import key_columns
-from airflow_provider_schemamig.core.schema.properties import INDEXED_COLUMNS
 
 #: PostgreSQL's limit, the shortest among the systems that read such tables; a column stays unique in what is left of its name.
 LONGEST_NAME = 63
