@@ -11,6 +11,7 @@ import pendulum
 from airflow.sdk import DAG, Param
 
 from airflow_provider_schemamig import config
+from airflow_provider_schemamig.task_groups.flat import flat
 from airflow_provider_schemamig.task_groups.params import environment_param
 from airflow_provider_schemamig.task_groups.replicate import replicate_task_group
 
@@ -36,9 +37,10 @@ with DAG(
         ),
     },
 ) as dag:
-    replicate_task_group(
+    group = replicate_task_group(
         origin="{{ params.origin }}",
         target="{{ params.target }}",
         collections="{{ params.collections | join(',') }}",
         minutes="{{ params.minutes }}",
     )
+    flat(group)

@@ -10,6 +10,7 @@ import pendulum
 from airflow.sdk import DAG, Param
 
 from airflow_provider_schemamig import config
+from airflow_provider_schemamig.task_groups.flat import flat
 from airflow_provider_schemamig.task_groups.params import environment_param, release_param
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
 
@@ -31,7 +32,7 @@ with DAG(
         "ignore_nodes": Param(False, type="boolean", title="Ignore nodes", description="End a hold also if live nodes still need it."),
     },
 ) as dag:
-    upgrade_task_group(
+    group = upgrade_task_group(
         environment="{{ params.environment }}",
         release="{{ params.release }}",
         gate="{{ params.gate }}",
@@ -40,3 +41,4 @@ with DAG(
         ignore_nodes="{{ params.ignore_nodes }}",
         create="{{ params.create }}",
     )
+    flat(group)

@@ -54,7 +54,7 @@ class PromotionSensor(EnvironmentSensor):
             subject = f"Generation {generation} of {self.environment} waits for an approval in the ledger"
             text = f"{subject} until {until}\nTo approve it: {typed}"
             self.tell_event(GATE_WAITS, subject, text, generation=generation, plan_digest=digest)
-        self.log.info("Or trigger the DAG schemamig_control: action approve, generation %s, plan %s.", generation, digest)
+        self.log.info("Or trigger the DAG schemamig_approve: generation %s, plan %s.", generation, digest)
 
     def trigger(self, deadline: float) -> EnvironmentTrigger:
         from airflow_provider_schemamig.triggers.ledger import PromotionTrigger

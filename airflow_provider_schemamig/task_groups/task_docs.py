@@ -24,7 +24,7 @@ TASK_DOCS = {
     "fill_chunks": "Splits the collections that have to be filled or copied into tasks. With none, `fill` and `tail` are skipped.",
     "fill": f"""Copies, or fills, new tables on Spark; readers and writers of the old ones notice nothing.
 
-{_NO_TABLE} The log has rows a second and the time left. To make it wait or slow it down: `schemamig_control`.
+{_NO_TABLE} The log has rows a second and the time left. To make it wait: `schemamig_pause`; to slow it down: `schemamig_throttle`.
 
 **If it fails**: the log names the rows or the statement. {_CLEAR}""",
     "tail": f"""Brings what is committed to the old tables into their copies while the gate waits, so that the cut-over has little to do.
@@ -50,7 +50,7 @@ One commit a table; writers in flight abort once and succeed when they try again
     "to_change": "Splits the collections with changes on their rows into tasks. With none of them `change` is skipped.",
     "change": f"""Makes the changes that need a look at rows, or new values in them, while others read and write.
 
-The log has each element's way to PUBLIC. To make it wait or slow it down: `schemamig_control`.
+The log has each element's way to PUBLIC. To make it wait: `schemamig_pause`; to slow it down: `schemamig_throttle`.
 
 **If it fails**: rows break a rule, and the table is as it was before. Mend them. {_CLEAR}""",
     "cutover_and_commit": f"""Follows what is rewritten, locks writers out for seconds, renames, and makes the release true in one append.

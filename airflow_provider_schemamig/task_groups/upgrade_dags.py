@@ -8,6 +8,7 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG, Param
 
+from airflow_provider_schemamig.task_groups.flat import flat
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
 
 
@@ -30,6 +31,6 @@ def upgrade_dags(
         title = Param(release, type="string", minLength=1, title="Release folder")
         arguments = {**usual, "description": f"Upgrade {environment}", "params": {"release": title}, **(dag_arguments or {})}
         with DAG(f"{prefix}{environment}", **arguments) as dag:
-            upgrade_task_group(environment=environment, release="{{ params.release }}", **group)
+            flat(upgrade_task_group(environment=environment, release="{{ params.release }}", **group))
         found[dag.dag_id] = dag
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import socket
 import tempfile
 import time
@@ -16,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.task_groups.task_docs import TASK_DOCS
 from tests.support.airflow.home import DAGS
 from tests.support.airflow.live import LiveAirflow, free_port, live_airflow
 from tests.support.lake import Lake
@@ -331,6 +333,20 @@ def test_in_airflows_own_navigation(page: Tab) -> None:
     page.page.wait_for_timeout(1500)
     page.picture("in-airflow")
     page.wrong.clear()  # Airflow's own page around it
+
+
+def test_airflows_graph_of_an_upgrade_shows_every_task_at_once(page: Tab) -> None:
+    """Not one box that has to be opened."""
+    page.page.set_viewport_size({"width": 1600, "height": 640})
+    page.page.goto(f"{page.base}/dags/schemamig_upgrade")
+    page.page.click("button[aria-label^='Show Graph']")
+    page.page.click("button[aria-label='Collapse Details Panel']")
+    page.page.wait_for_timeout(1500)
+    page.page.click("button[aria-label='Fit View']")
+    page.page.wait_for_timeout(1500)
+    assert set(TASK_DOCS) <= set(re.findall(r"\w+", page.page.inner_text(".react-flow__nodes")))
+    page.picture("graph")
+    page.wrong.clear()  # Airflow's own page
 
 
 def test_behind_a_reverse_proxy_with_a_path(browser: Browser, airflow: LiveAirflow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,6 +34,23 @@ def shipped_dags(airflow_db: None) -> dict[str, Any]:
 def defaults(shipped_dags: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The parameters of every DAG before the first run: in one process, a run leaves its own behind for the next."""
     return {dag_id: dict(dag.params.dump()) for dag_id, dag in shipped_dags.items()}
+
+
+@pytest.fixture(scope="module")
+def page(shipped_dags: dict[str, Any]) -> Iterator[Any]:
+    """Airflow's server for a person who is logged in."""
+    from airflow.api_fastapi.app import create_app
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+    from fastapi.testclient import TestClient
+
+    with create_session() as session:
+        session.merge(DagBundleModel(name="shipped"))
+    sync_bag_to_db(DagBag(str(airflow_home.DAGS), bundle_path=airflow_home.DAGS, bundle_name="shipped"), "shipped", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True")
+        yield TestClient(create_app("core"), base_url="http://testserver")
 
 
 @pytest.fixture

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pendulum
 import pytest
 
-from airflow_provider_schemamig.core.ledger.rows import Control
+from airflow_provider_schemamig.core.ledger.rows import Control, Pin
+from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from tests.support.airflow.fake_verbs import FakeVerbs, install
-from tests.support.airflow.home import DAGS
+from tests.support.airflow.forms import SAID
+from tests.support.airflow.home import SHIPPED
 from tests.support.airflow.runs import RunDag
 
 pytestmark = pytest.mark.airflow
 
-SHIPPED = sorted(path.stem for path in DAGS.glob("*.py"))
-#: What a person has to say: there is no default for it.
-SAID = {
-    "schemamig_alter": {"statement": "ALTER TABLE flights ADD COLUMN gate STRING"},
-    "schemamig_restore": {"collection": "flights"},
-}
+VERBS = (
+    *("pause", "postpone", "resume", "throttle", "force", "cancel", "approve", "pin", "unpin"),
+    *("revert", "unmanage", "end_hold"),
+)
 TASKS = {
     "schemamig_alter": {"alter": "success"},
     "schemamig_control": {"action": "success", "pause": "success", "resume": "skipped", "cancel": "skipped"},
@@ -33,24 +33,12 @@ TASKS = {
     "schemamig_upgrade": {"fingerprint": "skipped", "cutover_and_commit": "skipped"},
     "schemamig_verify": {"verify": "success"},
     "schemamig_watch_keys": {"watch_keys": "success"},
+    **{f"schemamig_{verb}": {verb: "success"} for verb in VERBS},
 }
 
 
-@pytest.fixture(scope="module")
-def page(shipped_dags: dict[str, Any]) -> Iterator[Any]:
-    """Airflow's server for a person who is logged in."""
-    from airflow.api_fastapi.app import create_app
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-    from airflow.models.dagbundle import DagBundleModel
-    from airflow.utils.session import create_session
-    from fastapi.testclient import TestClient
-
-    with create_session() as session:
-        session.merge(DagBundleModel(name="shipped"))
-    sync_bag_to_db(DagBag(str(DAGS), bundle_path=DAGS, bundle_name="shipped"), "shipped", None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True")
-        yield TestClient(create_app("core"), base_url="http://testserver")
+def test_airflow_finds_the_dags_that_the_contract_names(shipped_dags: dict[str, Any]) -> None:
+    assert sorted(dag_id for dag_id in shipped_dags if dag_id.startswith("schemamig_")) == SHIPPED
 
 
 def form(page: Any, dag_id: str) -> dict[str, dict[str, Any]]:
@@ -83,6 +71,18 @@ def test_a_form_can_be_sent_as_it_opens(page: Any, dag_id: str) -> None:
     assert answer.json()["conf"] == conf
 
 
+@pytest.mark.parametrize("dag_id", sorted(f"schemamig_{verb}" for verb in VERBS))
+def test_a_short_form_has_the_fields_of_its_verb_and_takes_none_that_is_empty_for_one_that_is_needed(page: Any, dag_id: str) -> None:
+    params, needed = form(page, dag_id), SAID.get(dag_id, {})
+    assert list(params)[: 1 + len(needed)] == ["environment", *needed]
+    assert set(params) - {"environment"} <= set(form(page, "schemamig_control")) and len(params) <= 6
+    for name in needed:
+        for nothing in ({}, {name: None}, {name: ""}):
+            conf = {**{other: value for other, value in needed.items() if other != name}, **nothing}
+            answer = page.post(f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf})
+            assert answer.status_code == 400, (conf, answer.text)
+
+
 @pytest.mark.parametrize("text", ["", None])
 def test_an_empty_text_of_a_program_is_taken_as_nothing_said(page: Any, text: str | None) -> None:
     conf = dict.fromkeys(("collection", "reason", "window", "plan"), text)
@@ -103,7 +103,14 @@ def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypa
     verbs.verify_environment = verbs.watch_keys = lambda *arguments: consistent
     verbs.restore_rows = lambda *ends, **options: SimpleNamespace(version=1, table_version=2, rows=3)
     verbs.collections = ()
-    monkeypatch.setattr(controls, "pause", lambda env, collection, **said: Control(collection or "*", paused=True))
+    for name in ("pause", "postpone", "resume", "throttle", "force"):
+        monkeypatch.setattr(controls, name, lambda env, collection, **said: Control(collection or "*"))
+    monkeypatch.setattr(controls, "still_held", lambda env, collection: ())
+    verbs.hold_over = dag_id == "schemamig_end_hold"
+    verbs.approve = lambda env, generation, plan, by: SimpleNamespace(plan_digest=plan, approved_by=by)
+    verbs.pin = lambda env, collection, holder, hours: Pin(ShardId("s1"), holder, hours, (), (hours,), "ann", pendulum.now())
+    verbs.unpin = lambda env, collection, holder: True
+    verbs.revert = verbs.unmanage = lambda env, collection, **said: SimpleNamespace(to_json=lambda: {"collection": collection})
     monkeypatch.setattr("airflow_provider_schemamig.operators.replicas.StreamChunksOperator.execute", lambda task, context: [])
     conf = {name: param["value"] for name, param in form(page, dag_id).items()} | SAID.get(dag_id, {})
     if dag_id == "schemamig_replicate":

@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 DAGS = ROOT / "dags"
+#: The DAGs in it, which ``contract.txt`` holds: one file makes several.
+SHIPPED = [line.removeprefix("dag ") for line in (ROOT / "tests/unit/contract.txt").read_text().splitlines() if line.startswith("dag ")]
 #: Where a process says to its children what it prepared. Each worker of pytest-xdist has a home of its own, although they are children of
 #: one process that may have one too.
 _PREPARED = f"SCHEMAMIG_TEST_AIRFLOW_HOME_{os.environ.get('PYTEST_XDIST_WORKER', 'main').upper()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -64,7 +65,8 @@ class LiveAirflow:
     def kill(self, part: str) -> None:
         """``kill -9``, with all that it started."""
         process = self._running.pop(part)
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself; the other parts are to be ended all the same
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         wait_until(lambda: not alive_in_group(process.pid))
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
 from airflow_provider_schemamig.task_groups.task_docs import TASK_DOCS
-from tests.support.airflow.home import DAGS, ROOT
+from airflow_provider_schemamig.task_groups.verbs import VERBS
+from tests.support.airflow.home import DAGS, ROOT, SHIPPED
 
 EXAMPLE = ROOT / "example" / "dags"
 DAG_FILES = sorted(DAGS.glob("*.py"))
@@ -37,15 +39,19 @@ def test_a_dag_file_is_short(path: Path) -> None:
 
 
 def shipped(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The shipped DAGs, read anew."""
+    """The shipped DAGs, read anew: a file has one that is called as it is."""
     monkeypatch.syspath_prepend(DAGS)
-    found = {path.stem: runpy.run_path(str(path))["dag"] for path in DAG_FILES}
-    assert all(dag.dag_id == name for name, dag in found.items())
+    found: dict[str, Any] = {}
+    for path in DAG_FILES:
+        read = runpy.run_path(str(path))
+        assert read["dag"].dag_id == path.stem
+        found |= {dag.dag_id: dag for dag in read.values() if isinstance(dag, DAG)}
+    assert sorted(found) == SHIPPED
     return found
 
 
 def test_nothing_runs_by_itself_before_a_schedule_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {name: dag.schedule for name, dag in shipped(monkeypatch).items()} == dict.fromkeys((path.stem for path in DAG_FILES), None)
+    assert {name: dag.schedule for name, dag in shipped(monkeypatch).items()} == dict.fromkeys(SHIPPED, None)
     wanted = {"upgrade": "@daily", "maintenance": "15 * * * *", "verify": "@weekly", "watch_keys": "@hourly", "replicate": "@continuous"}
     for name, schedule in wanted.items():
         monkeypatch.setenv(f"AIRFLOW__SCHEMAMIG__{name.upper()}_SCHEDULE", schedule)
@@ -68,9 +74,34 @@ def test_a_mapped_task_is_called_by_its_collections(monkeypatch: pytest.MonkeyPa
 
 def test_the_docs_count_and_name_every_dag() -> None:
     text = (ROOT / "docs" / "airflow.md").read_text()
-    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    assert f"{numbers[len(DAG_FILES) - 1]} DAGs" in text
-    assert {path.stem for path in DAG_FILES} == set(re.findall(r"^\| `(schemamig_\w+)` \|", text, re.MULTILINE))
+    assert f" {len(SHIPPED)} DAGs" in text
+    assert sorted(re.findall(r"^\| `(schemamig_\w+)` \|", text, re.MULTILINE)) == SHIPPED
+
+
+def test_the_docs_have_the_fields_of_every_short_form() -> None:
+    text = (ROOT / "docs" / "airflow.md").read_text()
+    for name, verb in VERBS.items():
+        fields = [f"**`{field}`**" for field in verb.needed] + [f"`{field}`" for field in verb.optional]
+        assert f"| `schemamig_{name}` | {', '.join(fields)} |" in text
+
+
+def test_the_long_form_has_every_verb_and_every_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = shipped(monkeypatch)
+    dag = found["schemamig_control"]
+    assert dag.params.get_param("action").schema["enum"] == [name for name in dag.task_ids if name != "action"] == list(VERBS)
+    assert set(dag.params) == {"action", *(field for name in VERBS for field in found[f"schemamig_{name}"].params)}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_is_the_same_task_in_both_forms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = shipped(monkeypatch)
+    alone, among = found[f"schemamig_{name}"].get_task(name), found["schemamig_control"].get_task(name)
+    assert found[f"schemamig_{name}"].task_ids == [name]
+    assert type(alone) is type(among)
+    given, given_there = ({field: getattr(task, field) for field in alone.template_fields} for task in (alone, among))
+    assert given == given_there
+    used = set(re.findall(r"params\.(\w+)", " ".join(str(value) for value in given.values())))
+    assert used == set(found[f"schemamig_{name}"].params), "each field of the form is used, and no other"
 
 
 def test_parsing_imports_nothing_heavy() -> None:

@@ -269,7 +269,7 @@ def test_a_gate_that_waits_says_what_to_type_with_which_digest_until_when(
     told = log()
     assert re.search(r"Waiting until \d{4}-\d\d-\d\d \d\d:\d\d UTC for somebody to approve plan d{64} of generation 7", told)
     assert f"To approve it: schemamig approve --env {LAKE} --generation 7 --plan {'d' * 64}" in told
-    assert f"schemamig_control: action approve, generation 7, plan {'d' * 64}" in told
+    assert f"schemamig_approve: generation 7, plan {'d' * 64}" in told
     page = "/dags/up/runs/manual__2026-11-24T03%3A00%3A00%2B00%3A00/tasks/upgrade.preflight"
     assert pushed == {"_link_PlanLink": page}, "the button is there while it waits"
 
