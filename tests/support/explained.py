@@ -138,8 +138,8 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     Of several ``runs``: without seals that were given up.
     """
     found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
-    undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
-    found = found[undone:]
+    rolled_back = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
+    found = found[rolled_back:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
         found = [*found[:given_up], *found[given_up + 2 :]]
     actions = [action for action, _ in found]

@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from airflow_provider_schemamig.core.access import writer as writers
-from airflow_provider_schemamig.core.access.errors import KeyViolated, RowsTwice, UnusableColumns
+from airflow_provider_schemamig.core.access.errors import DuplicateRows, KeyViolated, UnusableColumns
 from airflow_provider_schemamig.core.access.statement import run_statement
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
@@ -115,7 +115,7 @@ def test_a_merge_speaks_of_its_own_rows(lake: SparkLake) -> None:
     """Two for one row of the table, two for a new one, two for NULL; a merge on nothing, and of rows without columns."""
     before, writer = flights(lake), lake.env.writer("flights", spark=lake.spark)
     for day, sample in ((2, "(2)"), (9, "(9)"), (None, "()")):
-        with pytest.raises(RowsTwice, match="2 rows of the merge are equal in day to others of it") as refused:
+        with pytest.raises(DuplicateRows, match="2 rows of the merge are equal in day to others of it") as refused:
             writer.merge(frame(lake, (10, day, "N1"), (11, day, "N2")), on=["day"])
         assert (refused.value.count, refused.value.sample, refused.value.retryable) == (2, (sample,), False)
     with pytest.raises(UnusableColumns, match="merge was called with no columns to merge on"):

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.access import statement
 from airflow_provider_schemamig.core.access import writer as writers
 from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark, RowsReferredTo, WriterFenced
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
-from airflow_provider_schemamig.core.access.key_checks.guard import Alone, NotTwice, checks_of
+from airflow_provider_schemamig.core.access.key_checks.guard import SingleMatchCheck, UniqueCheck, checks_of
 from airflow_provider_schemamig.core.access.read_mapping import Unfit, bare
 from airflow_provider_schemamig.core.access.resolved_table import look
 from airflow_provider_schemamig.core.access.write_mapping import Mode, fit_writer
@@ -294,13 +294,13 @@ def asked(lake: Lake, mode: Mode, columns: Sequence[str], on: Sequence[str] = ()
     seen = look(lake.env, LedgerReader(lake.env), T, None)
     assert seen.place is not None
     fields = bare(tuple(field for field in seen.declared.shape.fields if field.name in columns))
-    fit = fit_writer(fields, seen.declared.shape, seen.place.live, ahead=False)
+    fit = fit_writer(fields, seen.declared.shape, seen.place.live, is_later=False)
     found: dict[str, Any] = {}
     for check in checks_of(lake.env, seen.place, fit, mode, on):
-        if isinstance(check, Alone):
+        if isinstance(check, SingleMatchCheck):
             continue
         found[check.rule.split(" REF")[0]] = check.in_table
-        if isinstance(check, NotTwice):
+        if isinstance(check, UniqueCheck):
             assert check.changes == (mode is Mode.MERGE and not set(check.columns) <= set(on))
     return found
 
@@ -365,7 +365,7 @@ def checked(lake: Lake, collection: str, mode: Mode, on: Sequence[str]) -> tuple
     """A write of all columns."""
     seen = look(lake.env, LedgerReader(lake.env), CollectionName(collection), None)
     assert seen.place is not None
-    fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, ahead=False)
+    fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, is_later=False)
     return checks_of(lake.env, seen.place, fit, mode, on)
 
 
@@ -378,7 +378,7 @@ def test_a_renamed_key_is_the_same_key(tmp_path: Path) -> None:
     def columns() -> tuple[str, ...]:
         seen = look(lake.env, LedgerReader(lake.env), T, None)
         assert seen.place is not None
-        fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, ahead=False)
+        fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, is_later=False)
         (check,) = checks_of(lake.env, seen.place, fit, Mode.APPEND, ())
         assert check.columns == (seen.place.live.fields[0].name,)
         return check.columns

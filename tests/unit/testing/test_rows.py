@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.testing.rows import check_sql
 from airflow_provider_schemamig.core.testing.rows.fixtures import fixture_text
 from airflow_provider_schemamig.core.testing.rows.generate import ROWS, generate
 from airflow_provider_schemamig.core.testing.rows.row_codec import row_of, row_text
-from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
+from airflow_provider_schemamig.core.testing.rows.seeded_random import SeededRandom
 from tests.unit.testing.samples import HISTORY
 
 V = Version(1, 0, 0)
@@ -46,7 +46,7 @@ def test_the_generator_never_changes() -> None:
         '{"a":[],"d":null,"id":856523327,"t":"2013-10-16T01:09:02.035081Z"}\n'
         '{"a":null,"d":null,"id":856523325,"t":null}\n'
     )
-    assert [Draws("seed").below(1000) for _ in range(2)] == [Draws("seed").below(1000)] * 2
+    assert [SeededRandom("seed").below(1000) for _ in range(2)] == [SeededRandom("seed").below(1000)] * 2
 
 
 def test_keys_are_other_ones_in_every_row_and_version() -> None:

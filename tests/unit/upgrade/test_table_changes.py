@@ -35,7 +35,7 @@ def test_a_new_environment_has_created_all(lake: Lake) -> None:
     assert {name: (change.kind, change.old) for name, change in by_name(found).items()} == dict.fromkeys(
         ("flights", "planes", "stats", "legacy", "untouched"), ("created", None)
     )
-    assert (found.source, str(found.target), found.is_back) == (None, "1.0.0", False)
+    assert (found.source, str(found.target), found.is_rolled_back) == (None, "1.0.0", False)
 
 
 def test_a_commit_names_what_changed_and_nothing_else(lake: Lake) -> None:
@@ -62,7 +62,7 @@ def test_a_rollback_names_the_same_the_other_way_round(lake: Lake) -> None:
     lake.upgrade(lake.second)
     commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
     found = changed(lake)
-    assert (str(found.source), str(found.target), found.is_back) == ("1.1.0", "1.0.0", True)
+    assert (str(found.source), str(found.target), found.is_rolled_back) == ("1.1.0", "1.0.0", True)
     kinds = {name: change.kind for name, change in by_name(found).items()}
     assert (kinds["legacy"], kinds["airports"], kinds["flights"]) == ("created", "removed", "altered")
     assert by_name(found)["stats"].uri == lake.path("stats").as_uri()

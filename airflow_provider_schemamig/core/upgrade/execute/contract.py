@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, head_or_none, is_another, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, require_durable
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
@@ -139,7 +139,7 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
             if not is_ours:
                 _left_alone(leader, shard)
             elif shard.adopted:
-                _give_back(leader, shard)
+                _unmanage_table(leader, shard)
             leader.report("retire", shard.collection, None, started, number, len(retired))
     leader.append(lambda state: _close(state, hold, ended, retired))
 
@@ -166,7 +166,7 @@ def _left_alone(leader: LeaderWriter, shard: Shard) -> None:
     leader.notes.append(f"{shard.collection}: somebody made another table at {shard.uri}; it is left alone")
 
 
-def _give_back(leader: LeaderWriter, shard: Shard) -> None:
+def _unmanage_table(leader: LeaderWriter, shard: Shard) -> None:
     """Give an adopted table back to its owners.
 
     The table of a removed collection is opened; one whose rows live on in another shard stays sealed, or somebody would go on writing into
@@ -182,7 +182,7 @@ def _give_back(leader: LeaderWriter, shard: Shard) -> None:
     leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it stays where it is, unmanaged")
     if head is not None and head.sealed_for is not None:
         committed = unseal(store, head, leader.fence(shard.shard), leader.tag("unseal"), since=head.version)
-        stand(shard.collection, [committed])
+        require_durable(shard.collection, [committed])
 
 
 def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:

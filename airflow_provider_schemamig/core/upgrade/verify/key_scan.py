@@ -25,7 +25,7 @@ def validate_key(env: EnvironmentRoot, state: State, jobs: Jobs, collection: Col
     """
     known: Validated | None = None
     for _ in range(_LOOKS):
-        item = KeyLook(env, state).due(collection, key, known)
+        item = KeyLook(env, state).pending_key_check(collection, key, known)
         if item is None:
             raise DriftFound(collection=collection, differences=(f"{key.rule}: its columns, or what it refers to, are not there",))
         known = item.validated

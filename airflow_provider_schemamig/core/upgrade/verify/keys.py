@@ -9,7 +9,14 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.online.key_validation import Due, KeyFinding, PinnedKeys, Validated, due, findings
+from airflow_provider_schemamig.core.online.key_validation import (
+    KeyFinding,
+    PendingKeyCheck,
+    PinnedKeys,
+    Validated,
+    findings,
+    pending_key_check,
+)
 from airflow_provider_schemamig.core.online.keys import Reference, Unique, live_names, trusted_keys
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
@@ -55,13 +62,13 @@ def verify_keys(
 
 def dues_of(
     env: EnvironmentRoot, state: State, collections: Sequence[CollectionName], since: Mapping[KeyName, Validated]
-) -> tuple[Sequence[Due], Sequence[tuple[CollectionName, Unique | Reference]]]:
+) -> tuple[Sequence[PendingKeyCheck], Sequence[tuple[CollectionName, Unique | Reference]]]:
     """Return what has to be asked of each key, and the keys that speak of what is not there."""
     look = KeyLook(env, state)
     dues, absent = [], []
     for name in collections:
         for key in trusted_keys(state, name):
-            found = look.due(name, key, since.get((name, key.rule)))
+            found = look.pending_key_check(name, key, since.get((name, key.rule)))
             if found is None:
                 absent.append((name, key))
             else:
@@ -90,15 +97,15 @@ class KeyLook:
         self._state = state
         self._heads: dict[CollectionName, Head | None] = {}
 
-    def due(self, collection: CollectionName, key: Unique | Reference, since: Validated | None) -> Due | None:
+    def pending_key_check(self, collection: CollectionName, key: Unique | Reference, since: Validated | None) -> PendingKeyCheck | None:
         """Return the check that a key needs; None if the key speaks of something that is not there."""
         table = self._pinned(collection, key.columns)
         if table is None:
             return None
         if isinstance(key, Unique):
-            return due(collection, key, table, None, since)
+            return pending_key_check(collection, key, table, None, since)
         referenced = self._pinned(key.collection, key.to)
-        return None if referenced is None else due(collection, key, table, referenced, since)
+        return None if referenced is None else pending_key_check(collection, key, table, referenced, since)
 
     def _pinned(self, collection: CollectionName, columns: tuple[str, ...]) -> PinnedKeys | None:
         if collection not in self._state.objects:

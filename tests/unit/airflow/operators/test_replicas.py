@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.replication.errors import GapError
 from airflow_provider_schemamig.core.replication.model import EnvId, Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated
 from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer
 from airflow_provider_schemamig.core.replication.watch import Mismatch, StreamDue
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument
@@ -300,11 +300,11 @@ def test_a_restore_gets_what_the_run_was_given(
 
 @pytest.mark.parametrize("tried", [1, 2])
 def test_a_restore_whose_worker_died_is_found_done(core: Core, monkeypatch: pytest.MonkeyPatch, tried: int) -> None:
-    monkeypatch.setattr(restore, "restore", raising(RestoreNotAhead(collection="flights", version=12, at=12)))
+    monkeypatch.setattr(restore, "restore", raising(RestoreNotNewer(collection="flights", version=12, at=12)))
     operator = RestoreCollectionOperator(task_id="restore", origin="us", target="eu", collection="flights")
     context: Any = {"ti": SimpleNamespace(try_number=tried)}
     if tried == 1:
-        with fails_for_good(RestoreNotAhead):
+        with fails_for_good(RestoreNotNewer):
             operator.execute(context)
     else:
         assert operator.execute(context) == {"version": 12, "table_version": None, "rows": None}

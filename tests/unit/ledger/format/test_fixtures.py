@@ -130,7 +130,7 @@ def test_looking_changes_no_byte_and_shows_the_newest_format(found: Found) -> No
     before = tree(found.folder)
     state = found.state
     assert {
-        str(entry.release) for entry in map(state.entry, state.objects) if entry.key not in {row.key for row in state.ahead.values()}
+        str(entry.release) for entry in map(state.entry, state.objects) if entry.key not in {row.key for row in state.unreleased.values()}
     } <= {
         "1.0.0",
         "1.1.0",

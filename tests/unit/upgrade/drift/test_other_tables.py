@@ -180,7 +180,7 @@ def test_accept_takes_another_id_over_without_a_release(lake: Lake) -> None:
     for _ in range(2):
         done = accept(lake.env, lake.first)
     assert tree(lake.first) == folder and tree(lake.path("t")) == table
-    assert done.version is None and lake.state.shard_of(T).table_id == "NEW" and not lake.state.ahead
+    assert done.version is None and lake.state.shard_of(T).table_id == "NEW" and not lake.state.unreleased
     whole(lake)
     lake.upgrade(lake.second)
     whole(lake)

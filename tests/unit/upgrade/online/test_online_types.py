@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.upgrade.execute import rename_swaps
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.tables import column_swap
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.rows.tables import change, insert, set_property, snapshot
@@ -254,7 +254,7 @@ def test_a_value_that_does_not_go_back(tmp_path: Path, committed: bool) -> None:
     lake = numbers(tmp_path)
     upgraded(lake) if committed else swapped(lake)
     insert(lake.path("a"), [{"id": 2, "s": "two"}, {"id": 3, "s": "3"}])
-    with pytest.raises(LossyRollback if committed else DoesNotGoBack):
+    with pytest.raises(LossyRollback if committed else NotInvertible):
         commands.rollback(lake.env, jobs=OnlineJobs())
     assert table(lake) == {1: "7", 2: "two", 3: "3"}
     commands.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)

@@ -22,7 +22,7 @@ def planned(folder: Path, new: str, steps: str) -> Lake:
 def reasons(lake: Lake, **options: bool) -> tuple[str, ...]:
     report = commands.plan(lake.env, lake.second)
     assert not report.refusals
-    return reasons_to_ask(report.explained, **{"has_way_back": True, **options})
+    return reasons_to_ask(report.explained, **{"has_hold": True, **options})
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_added_columns_pass_where_nobody_writes_by_position(tmp_path: Path) -> N
 
 def test_without_a_way_back_somebody_is_asked(tmp_path: Path) -> None:
     lake = planned(tmp_path, f"{OLD} CREATE TABLE c (id BIGINT);", "")
-    assert reasons(lake, has_way_back=False) == ("there is no way back: the hold is 0",)
+    assert reasons(lake, has_hold=False) == ("there is no way back: the hold is 0",)
