@@ -113,7 +113,7 @@ def test_a_field_that_nobody_knows_yet_goes_by_its_name_unless_it_is_taken() -> 
     assert match_fields(live, wanted) == {"x": "y", "z": "z", "hidden": "hidden"}
 
 
-def test_only_the_columns_asked_for_in_their_order() -> None:
+def test_reading_fit_only_the_columns_asked_for_in_their_order() -> None:
     found = only(shape("x INT, y INT, z INT"), ["z", "x"])
     assert [f.name for f in found.fields] == ["z", "x"]
     for unknown in ("s.a", "nope", "X"):

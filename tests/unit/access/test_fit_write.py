@@ -54,7 +54,7 @@ def test_fit_write_what_fits(given: str, wanted: str, live: str, columns: tuple[
         ("s STRUCT<a: INT>", "s STRUCT<a: INT>", "s STRUCT<b: INT>", "s.a was dropped"),
     ],
 )
-def test_what_does_not(given: str, wanted: str, live: str, reason: str) -> None:
+def test_writing_fit_what_does_not(given: str, wanted: str, live: str, reason: str) -> None:
     with pytest.raises(Unfit) as unfit:
         fitted(given, wanted, live)
     assert f"{unfit.value.path} {unfit.value.reason}".startswith(reason)

@@ -218,7 +218,7 @@ def lake(tmp_path: Path) -> Lake:
     )
 
 
-def test_what_is_appended_is_read_and_signed(lake: Lake) -> None:
+def test_handles_what_is_appended_is_read_and_signed(lake: Lake) -> None:
     writer = lake.env.writer("t", "1.0.0", node="loader")
     written = writer.append(batch(x=[1, None], id=[1, 2]))
     lake.upgrade(lake.second)

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Callable[[Table], None], list[tuple[int, str]], bool]] = 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_commit_brings(table: Table, name: str) -> None:
+def test_online_watch_what_a_commit_brings(table: Table, name: str) -> None:
     act, expected, lost = CASES[name]
     act(table)
     assert table.new_files() == expected
@@ -112,7 +112,7 @@ def test_what_a_commit_brings(table: Table, name: str) -> None:
     assert table.new_files(table.delta.version()) == []
 
 
-def test_what_was_there_before_is_not_brought_by_being_compacted(table: Table) -> None:
+def test_online_watch_what_was_there_before_is_not_brought_by_being_compacted(table: Table) -> None:
     table.write(1)
     table.delta.optimize.compact()
     assert table.new_files(since=1) == []
@@ -132,7 +132,7 @@ def test_a_deletion_vector_brings_no_rows(table: Table, since: int) -> None:
     assert lost_rows(table.store, 1, 2)
 
 
-def test_who_it_was_is_told(table: Table) -> None:
+def test_online_watch_who_it_was_is_told(table: Table) -> None:
     table.write(1, tag="nightly-load")
     ((_, source),) = new_files(table.store, 0, 1).items()
     assert source == Source(1, "WRITE", "nightly-load")

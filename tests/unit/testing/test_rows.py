@@ -104,12 +104,12 @@ def test_other_checks_are_said_to_be_beyond(expression: str) -> None:
         ("ok", {"ok": True}, True),
     ],
 )
-def test_what_a_check_says(expression: str, row: Mapping[str, Any], expected: bool) -> None:
+def test_rehearsed_rows_what_a_check_says(expression: str, row: Mapping[str, Any], expected: bool) -> None:
     assert check_sql.holds(check_sql.parse(expression), row) is expected
 
 
 @pytest.mark.parametrize("expression", ["f(n) > 1", "n > 'a'", "nobody = 1", "n LIKE '%x'", "n ="])
-def test_nothing_is_guessed(expression: str) -> None:
+def test_rehearsed_rows_nothing_is_guessed(expression: str) -> None:
     with pytest.raises(check_sql.Unsupported):
         check_sql.holds(check_sql.parse(expression), {"n": 1})
 

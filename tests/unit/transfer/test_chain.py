@@ -106,7 +106,7 @@ def test_a_gap_ends_it(steps: list[int], missing: int) -> None:
     assert found.at == (sum(steps) if missing >= len(steps) else los[missing])
 
 
-def test_what_lies_before_is_not_looked_at(tmp_path: Path) -> None:
+def test_link_chain_what_lies_before_is_not_looked_at(tmp_path: Path) -> None:
     store = table(tmp_path / "t", link(CHAIN, 0, 4), link(CHAIN, 4, 6))
     assert position(store, CHAIN, 0, after=1) == LinkPosition(0, 1)
     assert position(store, CHAIN, 4, after=1) == LinkPosition(6, 2)

@@ -69,7 +69,7 @@ def test_a_rollback_names_the_same_the_other_way_round(lake: Lake) -> None:
     assert [(o.column, o.is_copy) for o in by_name(found)["flights"].origins["dep_delay"]] == [("departure_delay", False)]
 
 
-def test_what_was_not_committed_changed_nothing(lake: Lake) -> None:
+def test_table_changes_what_was_not_committed_changed_nothing(lake: Lake) -> None:
     generation = expanded(lake, lake.second)
     assert changed(lake, generation).tables == ()
     commands.rollback(lake.env, jobs=no_spark)
@@ -77,7 +77,7 @@ def test_what_was_not_committed_changed_nothing(lake: Lake) -> None:
     assert changed(lake, claimed(lake, lake.second)).tables == ()
 
 
-def test_who_approved_it_is_named(lake: Lake) -> None:
+def test_table_changes_who_approved_it_is_named(lake: Lake) -> None:
     generation = claimed(lake, lake.second)
     commands.promote(lake.env, generation, approved_by="ann")
     assert changed(lake, generation).approved_by == "ann"

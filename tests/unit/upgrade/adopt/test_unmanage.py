@@ -81,7 +81,7 @@ def test_a_table_of_our_own_may_go_too_and_come_back(site: Site) -> None:
     site.check("1.1.0")
 
 
-def test_what_it_waits_for(site: Site) -> None:
+def test_unmanage_what_it_waits_for(site: Site) -> None:
     pin(site.env, "flights", "ana", 400)
     assert "unpin --collection flights --holder ana" in refused(site).next_action
     unpin(site.env, "flights", "ana")

@@ -112,12 +112,12 @@ def test_one_after_the_other(lake: Lake) -> None:
     whole(lake)
 
 
-def test_what_is_like_that_already(lake: Lake) -> None:
+def test_alter_statements_what_is_like_that_already(lake: Lake) -> None:
     with unwritten(lake.env):
         assert alter(lake.env, "ALTER TABLE a ALTER COLUMN v DROP NOT NULL", jobs=no_spark).generation is None
 
 
-def test_it_waits_for_a_deployment(lake: Lake) -> None:
+def test_alter_statements_it_waits_for_a_deployment(lake: Lake) -> None:
     generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
     commands.promote(lake.env, generation)

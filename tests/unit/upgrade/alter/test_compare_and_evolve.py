@@ -79,7 +79,7 @@ def test_the_schema_is_changed_in_one_commit_and_the_release_stays(lake: Lake) -
     assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0, "the release that is deployed is still deployed"
 
 
-def test_what_is_there_already_is_answered_before_the_expected_id_is_looked_at(lake: Lake) -> None:
+def test_compare_and_evolve_what_is_there_already_is_answered_before_the_expected_id_is_looked_at(lake: Lake) -> None:
     assert evolve(lake, COLUMNS, SchemaId(99)) == Ok(FIRST)
     assert evolve(lake, WITH_SEATS) == Ok(SchemaId(2))
     with unwritten(lake.env):
@@ -137,7 +137,7 @@ def test_incompatible_says_everything_at_once_and_writes_nothing(lake: Lake, col
     assert all(reason.words for reason in found.reasons)
 
 
-def test_what_the_committer_would_refuse_is_an_answer_too(tmp_path: Path) -> None:
+def test_compare_and_evolve_what_the_committer_would_refuse_is_an_answer_too(tmp_path: Path) -> None:
     even = "CONSTRAINT even CHECK (year % 2 = 0)"
     (first,) = releases(tmp_path, (f"CREATE TABLE planes ({COLUMNS}, {even});\n{OTHER}", ""))
     lake = Lake(Environment.open(str(tmp_path / "lake")), first, first)

@@ -116,7 +116,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("statement", "change", "why"), REFUSED)
-def test_what_no_step_says_is_refused_and_holds_nothing_else_up(tmp_path: Path, statement: str, change: Change, why: str) -> None:
+def test_accept_ahead_what_no_step_says_is_refused_and_holds_nothing_else_up(
+    tmp_path: Path, statement: str, change: Change, why: str
+) -> None:
     lake, folder = is_later(tmp_path, statement)
     change(lake.path("t"))
     (found,) = commands.status(lake.env).document["collections"]["t"]["ways_on"][0]["why_not"]

@@ -87,7 +87,7 @@ def test_the_new_table_is_taken_by_giving_the_old_one_back(lake: Lake) -> None:
     whole(lake)
 
 
-def test_it_is_not_taken_for_managed_already(lake: Lake) -> None:
+def test_other_tables_it_is_not_taken_for_managed_already(lake: Lake) -> None:
     anew(lake)
     with unwritten(lake.env), refused("another_table", "t"):
         adopt(lake.env, lake.first, [("t", str(lake.path("t")))])

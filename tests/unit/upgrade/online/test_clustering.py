@@ -217,7 +217,7 @@ def test_a_table_that_is_clustered_otherwise_than_we_know(tmp_path: Path, after:
     assert "clustered by u, id" in found[0].message
 
 
-def test_it_is_no_drift_and_no_reason_to_stop(tmp_path: Path) -> None:
+def test_clustering_is_no_drift_and_no_reason_to_stop(tmp_path: Path) -> None:
     """Also where the release changes something else, and goes back."""
     lake = two_releases(tmp_path, BY_U, BY_U.replace("u INT)", "u INT, x INT)"), 'evolution("a")')
     cluster_by_hand(lake.path("a"), "id")

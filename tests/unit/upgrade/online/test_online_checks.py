@@ -48,7 +48,7 @@ def sound(lake: Lake) -> None:
     whole(lake)
 
 
-def test_there_and_back_and_there_while_others_write(tmp_path: Path) -> None:
+def test_online_checks_there_and_back_and_there_while_others_write(tmp_path: Path) -> None:
     lake = texts(tmp_path)
     before = constraints(lake)
     upgraded(lake)
@@ -77,7 +77,7 @@ def test_rows_that_break_it_are_found_before_anything_is_written(tmp_path: Path)
     assert snapshot(lake.path("a")).version == version
 
 
-def test_it_has_to_be_true_and_not_just_not_false(tmp_path: Path) -> None:
+def test_online_checks_it_has_to_be_true_and_not_just_not_false(tmp_path: Path) -> None:
     """Delta takes NULL for a violation."""
     lake = lake_of(tmp_path, "INT", "STRING", "CONSTRAINT c CHECK (CASE WHEN CAST(s AS STRING) = s THEN NULL ELSE true END)")
     insert(lake.path("a"), [{"id": 1, "s": 5}])

@@ -150,7 +150,7 @@ def test_writers_that_are_always_faster_wait_the_third_time(tmp_path: Path) -> N
     whole(lake)
 
 
-def test_what_a_seal_lets_through_may_be_faster_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_online_types_what_a_seal_lets_through_may_be_faster_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = texts(tmp_path)
     monkeypatch.setattr(column_swap, "OPEN_RACES", TRIES)
     monkeypatch.setattr(rename_swaps, "OPEN_RACES", TRIES)
@@ -220,7 +220,7 @@ def test_rows_written_since_go_back(tmp_path: Path) -> None:
     whole(lake)
 
 
-def test_nothing_written_since_needs_no_spark(tmp_path: Path) -> None:
+def test_online_types_nothing_written_since_needs_no_spark(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
     commands.rollback(lake.env)
     assert table(lake) == {1: "007", 2: None, 3: "3"}
@@ -326,7 +326,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("reason", "before", "after"), [(reason, *found) for reason, found in REFUSED.items()], ids=REFUSED)
-def test_what_is_refused(tmp_path: Path, reason: str, before: str, after: str) -> None:
+def test_online_types_what_is_refused(tmp_path: Path, reason: str, before: str, after: str) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     with refused("not_online", "a") as found:
         commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())

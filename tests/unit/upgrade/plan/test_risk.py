@@ -35,7 +35,7 @@ def reasons(lake: Lake, **options: bool) -> tuple[str, ...]:
     ],
     ids=["a new collection", "a CHECK less", "a comment", "a default"],
 )
-def test_what_breaks_nobody_passes(tmp_path: Path, new: str, steps: str, request: pytest.FixtureRequest) -> None:
+def test_plan_risk_what_breaks_nobody_passes(tmp_path: Path, new: str, steps: str, request: pytest.FixtureRequest) -> None:
     found = reasons(planned(tmp_path, new, steps))
     if "default" in request.node.callspec.id:  # a table feature, which stays
         assert all(reason.startswith("a: for good: ") for reason in found) and found
@@ -61,7 +61,7 @@ def test_what_breaks_nobody_passes(tmp_path: Path, new: str, steps: str, request
     ],
     ids=["an added column", "a rename", "a widening", "a relaxation", "NOT NULL", "a removal", "a replacement", "another type"],
 )
-def test_what_breaks_somebody_is_asked_about(tmp_path: Path, new: str, steps: str, reason: str) -> None:
+def test_plan_risk_what_breaks_somebody_is_asked_about(tmp_path: Path, new: str, steps: str, reason: str) -> None:
     found = reasons(planned(tmp_path, new, steps))
     assert [text for text in found if text.startswith(reason)], found
 
