@@ -51,8 +51,7 @@ from airflow_provider_schemamig.core.upgrade.tables.errors import ElementReverte
 from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftover
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
-from airflow_provider_schemamig.core.upgrade.verify.key_scan import validate_key
-from airflow_provider_schemamig.core.upgrade.verify.keys import ask
+from airflow_provider_schemamig.core.upgrade.verify.keys import ask, validate_key
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
