@@ -31,7 +31,7 @@ def tell_tables(context: Context, environment: str, changes: DeploymentChanges, 
     events: list[tuple[str, dict[str, Any]]] = []
     for change in changes.tables:
         extra = {
-            "event": ROLLED_BACK if changes.is_back else COMMITTED,
+            "event": ROLLED_BACK if changes.is_rolled_back else COMMITTED,
             "change": change.kind,
             "environment": blank_typed(environment),
             "collection": change.collection,

@@ -244,7 +244,7 @@ def _deployment_facet(changes: DeploymentChanges) -> Any:
         "generation": int(changes.generation),
         "fromRelease": None if changes.source is None else str(changes.source),
         "toRelease": None if changes.target is None else str(changes.target),
-        "isRollback": changes.is_back,
+        "isRollback": changes.is_rolled_back,
         "approver": changes.approved_by,
         "changedTables": len(changes.tables),
     }

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import table_sql
-from spark_jobs.row_values import cast_to, fields_of, is_compared_whole, literal, row_hash, same_by
+from spark_jobs.row_values import cast_to, fields_of, is_compared_as_one, literal, row_hash, same_by
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -84,7 +84,7 @@ def net_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Changed
     parts += [f"SELECT *, {'1L' if view == CAME else '-1L'} AS {COUNT} FROM {view}" for view in rows.views]
     # What stands for a value in GROUP BY may be less than the value: of -0.0 a group makes 0.0.
     names = ((f, quote(f.name)) for f in fields)
-    selected = ", ".join(name if is_compared_whole(f.dataType) else f"first({name}) AS {name}" for f, name in names)
+    selected = ", ".join(name if is_compared_as_one(f.dataType) else f"first({name}) AS {name}" for f, name in names)
     values = ", ".join(value for f in fields for value in same_by(quote(f.name), f.dataType))
     spark.sql(
         f"CACHE LAZY TABLE {NET} AS SELECT {selected}, sum({COUNT}) AS {COUNT} FROM ({' UNION ALL '.join(parts)}) "
@@ -139,8 +139,8 @@ def looked_at(fields: Sequence[StructField], looked_for: str = "true") -> Iterat
         of = f"({column}) FILTER (WHERE {looked_for})"
         low, high = f"min{of}", f"max{of}"
         if field.dataType.typeName() == "date":  # Python has no others: then there is no bound
-            is_said = f"{low} >= DATE'0001-01-01' AND {high} <= DATE'9999-12-31'"
-            low, high = f"IF({is_said}, {low}, NULL)", f"IF({is_said}, {high}, NULL)"
+            is_certain = f"{low} >= DATE'0001-01-01' AND {high} <= DATE'9999-12-31'"
+            low, high = f"IF({is_certain}, {low}, NULL)", f"IF({is_certain}, {high}, NULL)"
         yield from (f"{low} AS low{number}", f"{high} AS high{number}", f"count_if({looked_for} AND {column} IS NULL) AS nulls{number}")
 
 

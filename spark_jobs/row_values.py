@@ -37,7 +37,7 @@ def same_by(value: str, data_type: Any) -> list[str]:
 
     NULL is the same as NULL, NaN as NaN, a map as one with the same entries in another order; -0.0 is not the same as 0.0.
     """
-    if is_compared_whole(data_type):
+    if is_compared_as_one(data_type):
         return [value]
     if _is_floating(data_type):
         return [value, _is_minus_zero(value)]
@@ -60,7 +60,7 @@ def same_key(fields: Sequence[StructField], one: str, other: str) -> str:
     return " AND ".join(" <=> ".join(equal_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)) for f in fields)
 
 
-def is_compared_whole(data_type: Any) -> bool:
+def is_compared_as_one(data_type: Any) -> bool:
     """Return whether ``<=>`` and GROUP BY tell values of this type apart as they are."""
     return not _has(data_type, lambda found: _is_map(found) or _is_floating(found))
 

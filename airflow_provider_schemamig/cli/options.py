@@ -39,7 +39,7 @@ CreateOption = Annotated[bool, typer.Option("--create", help="Make the environme
 ClaimOption = Annotated[
     str | None, typer.Option("--claim-id", metavar="ID", help="Resume the deployment claimed under this id.", show_default=False)
 ]
-BackClaimOption = Annotated[
+RollbackClaimOption = Annotated[
     str | None,
     typer.Option(
         "--claim-id", metavar="ID", help="Id of this rollback: repeated with it, it goes back one release only.", show_default=False

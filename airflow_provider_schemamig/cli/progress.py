@@ -1,4 +1,4 @@
-"""Draws what long work tells: bars on a terminal, now and then a plain line anywhere else. Always on stderr."""
+"""SeededRandom what long work tells: bars on a terminal, now and then a plain line anywhere else. Always on stderr."""
 
 from __future__ import annotations
 

@@ -193,8 +193,8 @@ class EnvironmentOperator(SchemamigOperator):
         try:
             yield
         except Paused as paused:
-            ways_out = f"The task goes on by itself when that is over; {paused.ways_out}."
-            told = visible(blank_typed(self.typed(f"{paused.headline} {ways_out}")))
+            how_to_end = f"The task goes on by itself when that is over; {paused.how_to_end}."
+            told = visible(blank_typed(self.typed(f"{paused.headline} {how_to_end}")))
             self.log.info("Deferred: %s", told)
             self.tell_event(PAUSED, f"{self.task_id} on {self.environment} is paused", told)
             trigger = PauseTrigger(
@@ -207,7 +207,7 @@ class EnvironmentOperator(SchemamigOperator):
             )
             self.defer(trigger=trigger, method_name="execute_again")
 
-    def wait_for_turn(self, context: Context) -> None:
+    def wait_for_other_upgrades(self, context: Context) -> None:
         """Defer while a run before this one has an upgrade of the environment open; then ``execute`` is run again. No worker is held."""
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.triggers.ledger import TurnTrigger
@@ -268,8 +268,8 @@ class DocumentOperator(EnvironmentOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         found = self.run_verb(context)
-        said = (f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in found.items() if value is not None)
-        self.log.info("%s: %s", self.environment, visible("; ".join(said)))
+        texts = (f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in found.items() if value is not None)
+        self.log.info("%s: %s", self.environment, visible("; ".join(texts)))
         return found
 
 

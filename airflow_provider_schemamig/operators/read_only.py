@@ -110,7 +110,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
             run_notes.say(context, f"nothing to do: {self.environment} is at the release")
             self.skip_for("Nothing to do: the environment is at the release.")
         self.write_report(found.generation)
-        self.wait_for_turn(context)  # who claimed first goes first; what is claimed here is found again
+        self.wait_for_other_upgrades(context)  # who claimed first goes first; what is claimed here is found again
         document = found.report.to_json(explained=True)
         text = plan_markdown(document, PlanQuestion(self.typed_uri(), int(found.generation), found.report.reasons, hold, found.report_uri))
         copies = [str(stage["collection"]) for stage in document["stages"] if stage["kind"] == "copy"]
@@ -128,7 +128,7 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
         from airflow_provider_schemamig.core.upgrade.plan.risk import reasons_to_ask
 
         is_new = report.plan.target.source is None
-        return reasons_to_ask(report.explained, has_way_back=is_new or bool(hold), added_columns_pass=self.added_columns_pass)
+        return reasons_to_ask(report.explained, has_hold=is_new or bool(hold), added_columns_pass=self.added_columns_pass)
 
     def tell_refused(self, error: SchemamigError, text: str) -> None:
         self._refusals = tuple(error.refusals) if isinstance(error, Refused) else (error,)

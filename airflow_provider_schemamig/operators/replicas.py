@@ -232,11 +232,11 @@ class RestoreCollectionOperator(StreamOperator):
         self.allow_lossy = allow_lossy
 
     def execute(self, context: Context) -> dict[str, int | None]:
-        from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead
+        from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer
 
         try:
             done = self._restore()
-        except RestoreNotAhead as error:
+        except RestoreNotNewer as error:
             if context["ti"].try_number == 1:
                 raise
             # The first try was not refused, so it got as far as the commit before its worker died.

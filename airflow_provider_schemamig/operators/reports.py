@@ -69,7 +69,7 @@ def plan_markdown(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime | 
     lines += _section("What breaks, and for whom", _by_text(plan["explanations"], "breaks") or ["- Nothing that is known."])
     lines += _section("For good: no rollback undoes it", _by_text(plan["explanations"], "irreversible") or ["- Nothing."])
     lines += _section("What it costs", _costs(plan))
-    lines += _section("Way back", _way_back(plan, asked, at))
+    lines += _section("Way back", _rollback_lines(plan, asked, at))
     lines += _section("Connected now", _nodes(plan["nodes"]))
     lines += _section("Notes", [f"- {visible(note)}" for note in plan["notes"]])
     lines += ["", f"Full report: {asked.report_uri}"]
@@ -86,9 +86,9 @@ def _section(title: str, points: Iterable[str]) -> list[str]:
     found = list(points)
     lines = list(accumulate(1 + point.count("\n") for point in found))
     if lines and lines[-1] > SECTION_LINES:
-        whole = max(1, bisect_right(lines, SECTION_LINES))
-        left = len(found) - whole
-        found = [*found[:whole], *([f"- … and {left} more, in the report"] if left else [])]
+        shown = max(1, bisect_right(lines, SECTION_LINES))
+        left = len(found) - shown
+        found = [*found[:shown], *([f"- … and {left} more, in the report"] if left else [])]
     return ["", f"**{title}**", "", *found] if found else []
 
 
@@ -152,7 +152,7 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"- Writers are blocked for {low} to {high} s" if high else "- No writer is blocked"
 
 
-def _way_back(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime) -> Iterator[str]:
+def _rollback_lines(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime) -> Iterator[str]:
     if not asked.hold:
         yield "- None once it is committed: the hold is 0, what the release before needs is taken away at once"
     else:

@@ -58,7 +58,7 @@ class FingerprintSensor(EnvironmentSensor):
 
     def execute(self, context: Context) -> Any:
         if self.looks_for == UPGRADE:
-            self.wait_for_turn(context)
+            self.wait_for_other_upgrades(context)
             return self._gate(context)
         return super().execute(context)
 

@@ -132,7 +132,7 @@ class StandsStill(EmbeddedRunner):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("back", [False, True])
-def test_who_stood_still_while_the_target_was_rewritten(spark: SparkSession, tmp_path: Path, back: bool) -> None:
+def test_replicas_who_stood_still_while_the_target_was_rewritten(spark: SparkSession, tmp_path: Path, back: bool) -> None:
     """Delta knows what came back to a table by the transaction in the commit that opened it; the seal refuses what comes before that."""
     feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     (only,) = releases(tmp_path / "a_product", (f"CREATE TABLE lines (line STRING) {feed};", ""))

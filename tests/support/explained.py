@@ -140,8 +140,8 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
     while runs > 1 and (swapped := _swapped_back(env, state, shard, found)) is not None:
         found = [*found[:swapped], *found[swapped + 2 :]]
-    undone = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
-    found = found[undone:]
+    rolled_back = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
+    found = found[rolled_back:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
         found = [*found[:given_up], *found[given_up + 2 :]]
     actions = [action for action, _ in found]

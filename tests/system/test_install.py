@@ -55,7 +55,7 @@ def test_the_install_lines_work_in_an_empty_environment(tool: str, clone: Path, 
     assert where.startswith(str(venv)), "it is not the wheel that was tried"
 
 
-def test_there_is_a_line_for_each_step() -> None:
+def test_install_there_is_a_line_for_each_step() -> None:
     assert [line.split()[:2] for line in _install_lines()] == [["pip", "wheel"], ["pip", "install"], ["schemamig", "jars"]]
 
 

@@ -315,7 +315,7 @@ def test_a_narrow_window_scrolls_in_tables_only(browser: Browser, airflow: LiveA
         page.picture("narrow")
 
 
-def test_it_asks_seldom_and_not_while_nobody_looks(page: Tab) -> None:
+def test_page_asks_seldom_and_not_while_nobody_looks(page: Tab) -> None:
     page.open("/env/fresh/tables", "#tables")
     page.page.wait_for_timeout(11_000)
     times = [at for at, _ in page.asked]

@@ -27,7 +27,7 @@ PACKAGE = Path(airflow_provider_schemamig.__file__).parent
 FACES = ("assets", "hooks", "notifications", "operators", "sensors", "task_groups", "triggers")
 
 
-def test_nothing_that_others_rely_on_changed() -> None:
+def test_contract_nothing_that_others_rely_on_changed() -> None:
     found, held = lines(), CONTRACT.read_text().splitlines()
     assert found == held, "\n".join(unified_diff(held, found, "contract.txt", "the code", lineterm="", n=0))
 

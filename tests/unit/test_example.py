@@ -33,7 +33,7 @@ def test_the_folder_is_right() -> None:
     assert list(check(RELEASE)) == []
 
 
-def test_it_shows_every_kind_of_change_the_readme_speaks_of(release: Release) -> None:
+def test_example_shows_every_kind_of_change_the_readme_speaks_of(release: Release) -> None:
     steps = merge(release, BEFORE).steps
     evolved = [change for step in steps if isinstance(step, Evolve) for change in diff(step.old, step.new, step.renames).changes]
     kinds = {type(change) for change in evolved}
@@ -78,7 +78,7 @@ def test_the_data_is_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["a part ends", "SIGTERM"])
-def test_what_it_starts_is_ended_with_it(tmp_path: Path, how: str) -> None:
+def test_example_what_it_starts_is_ended_with_it(tmp_path: Path, how: str) -> None:
     """A part, and what it started in its turn; SIGTERM also where a shell started it in the background, which takes Ctrl-C away."""
     note, stand_in = tmp_path / "pid", tmp_path / "airflow"
     stays = f"sleep 300 & echo $! > {note}; trap '' TERM; wait"

@@ -7,6 +7,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,21 +48,18 @@ NO_VERBS = re.compile(
     "Only|Other|Over|That|The|Their|These|They|This|Those|Under|What|Whatever|When|Where|Whether|Which|Who|Whoever|Why|With|Without)"
 )
 VERBS_IN_S = frozenset({"Pass", "Process"})
-#: Words for what the glossary calls otherwise, and in how many names of functions and classes they are left. Of `turn` and `walked` these
-#: are names that Airflow stores, or error codes.
-OTHER_WORDS = {
-    "ahead": 7,
-    "debt": 0,
-    "home": 0,
-    "lift": 0,
-    "said": 1,
-    "standing": 0,
-    "turn": 2,
-    "twin": 2,
-    "undo": 5,
-    "walked": 1,
-    "whole": 2,
-}
+#: First words of tests whose names may leave out what they are about.
+NO_SUBJECT = {"it", "nothing", "only", "there", "what", "who"}
+#: Pictures that a name does not say: what they stand for has a word in docs/glossary.md.
+OTHER_WORDS = frozenset(
+    {"ahead", "brought", "carried", "carry", "course", "debt", "draws", "forth", "hindrance", "home", "landed", "lift", "looking", "moves"}
+    | {"said", "sight", "standing", "track", "turn", "turns", "twin", "undo", "undone", "walked", "ways", "whole", "work", "works"}
+)
+#: Where one of them stays. Stored or sent: a ledger's, plan's or trigger's field, an error's in JSON, a class that Airflow stores, an
+#: action in a table's log.
+HELD_NAMES = frozenset({"LookingTrigger", "StreamWorkTrigger", "ahead", "TurnTrigger", "UNDO", "brought", "is_whole"})
+#: A verb's module is its home (``core.commands``); what somebody is at, an error's field; a folder for what a job writes.
+OTHER_NAMES = frozenset({"home", "work", "work_folder"})
 #: Modules of a folder, without ``__init__.py``, and those that have more of them.
 MAX_MODULES = 15
 LARGE = {
@@ -179,7 +177,7 @@ def test_shell_scripts_are_executable() -> None:
     assert [path.name for path in scripts if not path.stat().st_mode & 0o100] == []
 
 
-def test_nothing_is_cited_that_a_reader_of_the_repository_cannot_open() -> None:
+def test_hygiene_nothing_is_cited_that_a_reader_of_the_repository_cannot_open() -> None:
     own = Path(__file__).name
     cited = {path.name: found for path in tracked() if path.name != own and (found := CITATIONS.search(text_of(path)))}
     assert cited == {}
@@ -199,7 +197,7 @@ def test_a_module_that_a_docstring_names_is_there() -> None:
     ] == []
 
 
-def test_a_test_of_two_words_names_what_its_file_or_folder_is_about() -> None:
+def test_a_test_of_two_words_or_without_a_subject_names_what_its_file_or_folder_is_about() -> None:
     """In a log there is no file beside the name of what failed."""
     nameless = []
     for path in tracked():
@@ -208,7 +206,7 @@ def test_a_test_of_two_words_names_what_its_file_or_folder_is_about() -> None:
             about = {word.removesuffix("s") for part in (path.stem, *folders) for word in part.split("_")} - {"test"}
             for name in re.findall(r"^(?:    )?def test_(\w+)", text_of(path), re.MULTILINE):
                 words = [word.removesuffix("s") for word in name.split("_")]
-                if len(words) <= 2 and about.isdisjoint(words):
+                if (len(words) <= 2 or name.split("_")[0] in NO_SUBJECT) and about.isdisjoint(words):
                     nameless.append(f"{path.relative_to(ROOT)}: {name}")
     assert nameless == []
 
@@ -252,16 +250,25 @@ def _yields(function: ast.FunctionDef) -> bool:
     return False
 
 
-def test_no_name_is_made_of_a_word_that_another_one_stands_for() -> None:
-    """docs/glossary.md has one word for one thing. What is left of the others is counted here, and may only become less."""
-    left = dict.fromkeys(OTHER_WORDS, 0)
+def test_no_name_is_made_of_a_picture() -> None:
+    """Modules, classes, functions, parameters, variables and fields of the product."""
+    found = set()
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
-            for node in ast.walk(ast.parse(text_of(path))):
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    for word in set(re.findall(r"[a-z]+", re.sub(r"(?<!^)(?=[A-Z])", "_", node.name).lower())) & left.keys():
-                        left[word] += 1
-    assert left == OTHER_WORDS
+            for name in {path.stem, *_names(ast.parse(text_of(path)))}:
+                words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
+                if words & OTHER_WORDS and name.lstrip("_") not in HELD_NAMES | OTHER_NAMES:
+                    found.add(f"{path.relative_to(ROOT)}: {name}")
+    assert found == set()
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
 
 
 def test_a_folder_of_the_core_with_five_files_has_layers() -> None:

@@ -119,7 +119,7 @@ def test_packaging_entry_points(wheel: zipfile.ZipFile, group: str, name: str, t
     assert re.search(rf"^(def|class) {attribute}\b", Path(spec.origin).read_text(), re.MULTILINE), f"{module} defines no {attribute}"
 
 
-def test_what_is_pinned_satisfies_what_is_declared(metadata: Message) -> None:
+def test_packaging_what_is_pinned_satisfies_what_is_declared(metadata: Message) -> None:
     from packaging.requirements import Requirement
 
     pinned = {name.lower(): version for name, version in re.findall(r"^([\w.-]+)==([^ ;]+)", _requirements(), re.MULTILINE)}
@@ -134,7 +134,7 @@ def test_every_pinned_package_has_hashes() -> None:
     assert [block.splitlines()[0] for block in blocks if "--hash=sha256:" not in block] == []
 
 
-def test_what_is_wanted_is_pinned() -> None:
+def test_packaging_what_is_wanted_is_pinned() -> None:
     """Every line of requirements.in is in requirements.txt, so the two were not edited apart."""
     from packaging.requirements import Requirement
 

@@ -25,10 +25,10 @@ class _Total:
     states: tuple[StreamState, ...] = ()
     counts: dict[str, int] = field(default_factory=lambda: {"applied_rows": 0, "applied_batches": 0, "restores": 0})
 
-    def add(self, turn: Replicated) -> None:
-        self.states = turn.states
+    def add(self, made: Replicated) -> None:
+        self.states = made.states
         for name in self.counts:
-            self.counts[name] += getattr(turn, name)
+            self.counts[name] += getattr(made, name)
 
     @property
     def exit_code(self) -> Exit:
@@ -101,8 +101,8 @@ def replicate(
             total.add(commands.replicate_once(*ends, names or None, jobs=jobs, settings=settings, listen=listen))
         else:
             try:
-                for turn in commands.follow(*ends, names or None, jobs=jobs, settings=settings, listen=listen, until=lambda: False):
-                    total.add(turn)
+                for made in commands.follow(*ends, names or None, jobs=jobs, settings=settings, listen=listen, until=lambda: False):
+                    total.add(made)
             except KeyboardInterrupt:
                 pass  # that is how it ends
     document = total.to_json()

@@ -9,9 +9,9 @@ import typer
 
 from airflow_provider_schemamig.cli.options import (
     DEFAULT_SPARK,
-    BackClaimOption,
     EnvOption,
     JsonOption,
+    RollbackClaimOption,
     SparkOption,
     open_environment,
     spark_at,
@@ -24,7 +24,7 @@ from airflow_provider_schemamig.cli.tasks import run_task
 def rollback(
     env: EnvOption,
     allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Roll back even if rows are lost.")] = False,
-    claim_id: BackClaimOption = None,
+    claim_id: RollbackClaimOption = None,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:

@@ -135,18 +135,18 @@ def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
 
     ``newer``: how many holds are rolled back before it.
     """
-    back, until, cost = hold["from"], when(hold["until"]), _cost(hold)
+    before, until, cost = hold["from"], when(hold["until"]), _cost(hold)
     often = f", run {newer + 1} times," if newer else ""
     if hold["state"] == "keeping":
         kept = f"{hold['to']} was rolled back; the rows that stayed behind are kept until {until}{cost}"
         return Text(f"{kept}: `schemamig contract` deletes them then.", style="yellow" if hold["over"] else "")
     if hold["state"] == "open":
         if not hold["over"]:
-            return Text(f"The way back to {back} is open until {until}{cost}: `schemamig rollback`{often} takes it.")
+            return Text(f"The way back to {before} is open until {until}{cost}: `schemamig rollback`{often} takes it.")
         ends = "`schemamig contract` has run"
         if hold["by_hand"]:
             ends = f"somebody ends it, as the ledger was restored since: `schemamig contract --generation {hold['generation']}`"
-        text = Text(f"The hold of {back} ended {until}: `schemamig rollback`{often} goes back until {ends}.", style="yellow")
+        text = Text(f"The hold of {before} ended {until}: `schemamig rollback`{often} goes back until {ends}.", style="yellow")
         for node in hold.get("kept_by", ()):
             text.append(
                 f"\n  kept by node {node['id']}, which works with {node['release']} since {when(node['since'])}"
@@ -200,6 +200,6 @@ def table_of(*columns: str) -> Table:
     """Make a table; columns whose name ends in ``>`` hold numbers, in ``!`` what is copied and so stays on one line."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in columns:
-        right, whole = column.endswith(">"), column.endswith("!")
-        table.add_column(column.rstrip(">!"), justify="right" if right else "left", overflow="fold", no_wrap=whole)
+        right, is_unbroken = column.endswith(">"), column.endswith("!")
+        table.add_column(column.rstrip(">!"), justify="right" if right else "left", overflow="fold", no_wrap=is_unbroken)
     return table

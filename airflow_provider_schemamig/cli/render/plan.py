@@ -136,10 +136,10 @@ def _common(groups: Sequence[Sequence[Explanation]]) -> dict[tuple[str, ...], li
             for line in getattr(alike[0], field):
                 named.setdefault((label, style, line), []).append(alike)
     found: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
-    for said, among in named.items():
+    for text, among in named.items():
         if len(among) > 1:
             names = tuple(stage.collection for alike in among for stage in alike if stage.collection)
-            found.setdefault(names, []).append(said)
+            found.setdefault(names, []).append(text)
     return found
 
 

@@ -34,7 +34,7 @@ class _Fenced(_HandleRefusal):
         return f"column {self.column}" if self.column is not None else "the collection"
 
     @property
-    def is_ahead(self) -> bool:
+    def is_later(self) -> bool:
         return self.release > self.current
 
 
@@ -54,7 +54,7 @@ class ReaderFenced(_Fenced):
             seen = "`schemamig status` says what was changed outside of the release"
             moved = seen if self.column is None else f"{seen}. After `alter` open this reader without a release"
         else:
-            moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this reader to release {self.current}"
+            moved = f"Wait until the environment is at {self.release}" if self.is_later else f"Move this reader to release {self.current}"
         return f"{moved}." if self.column is None else f"{moved}, or leave {self.column.partition('.')[0]} out of its columns."
 
 
@@ -68,7 +68,7 @@ class WriterFenced(_Fenced):
     def next_action(self) -> str:
         if self.release == self.current:
             return "Write rows that fit."
-        moved = f"Wait until the environment is at {self.release}" if self.is_ahead else f"Move this writer to release {self.current}"
+        moved = f"Wait until the environment is at {self.release}" if self.is_later else f"Move this writer to release {self.current}"
         return f"{moved}, or write rows that fit."
 
 
@@ -172,7 +172,7 @@ class UnusableColumns(Refusal):
     given: str
 
 
-class RowsTwice(Refusal):
+class DuplicateRows(Refusal):
     """Several rows of a merge are equal in what it is on, and only one of them could be what is written; nothing was written.
 
     ``on``: the table's names of the columns. ``count``: rows of the write. ``sample``: up to 5 of their values in these columns, as text.

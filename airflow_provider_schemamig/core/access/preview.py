@@ -44,11 +44,11 @@ def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: Pi
     step = planned.step
     assert isinstance(step, RewriteStep)
     _check_meaning(spark, step.collection, step.up)
-    own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), ahead=False)
+    own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), is_later=False)
     rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
     for name, projection in planned.lookups:
         lookup = _lookup(env, state, name)
-        found = fit_reader(lookup.live, shape_of(state.entry(name)), lookup.evidence(), ahead=False)
+        found = fit_reader(lookup.live, shape_of(state.entry(name)), lookup.evidence(), is_later=False)
         rows[name] = (projection, select(found, version_sql(lookup.uri, lookup.head.version)))
     views = {name: quote(f"schemamig_{name}") for name in rows}
     inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())

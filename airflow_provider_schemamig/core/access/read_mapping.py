@@ -65,10 +65,10 @@ class Fit:
         return tuple(f.name for f, wanted in zip(self.shown.fields, self.target.fields, strict=True) if f.type != wanted.type)
 
 
-def fit_reader(live: Shape, wanted: Shape, evidence: Evidence, *, ahead: bool, gone: str = "was dropped") -> Fit:
-    """Show ``live`` as ``wanted``. ``ahead``: the release is one that the environment is not at yet (or no longer); ``gone``: what has
+def fit_reader(live: Shape, wanted: Shape, evidence: Evidence, *, is_later: bool, gone: str = "was dropped") -> Fit:
+    """Show ``live`` as ``wanted``. ``is_later``: the release is one that the environment is not at yet (or no longer); ``gone``: what has
     become of a field that the release has and the table has not, in words. Raises Unfit."""
-    fitter = _Fitter(live, wanted, evidence, None if ahead else gone)
+    fitter = _Fitter(live, wanted, evidence, None if is_later else gone)
     source, shown = fitter.fields(live.fields, wanted.fields, "", "")
     name = live.declaration.name
     return Fit(Declaration(name, source), Declaration(name, shown), Declaration(name, bare(wanted.fields)), fitter.renames)

@@ -131,7 +131,7 @@ class Reader(Handle):
 
     def _shown(self, seen: Resolution, wanted: Shape) -> PinnedRead:
         place = seen.table()
-        fit = fit_reader(place.live, wanted, place.evidence(), ahead=seen.declared.is_ahead, gone=seen.gone)
+        fit = fit_reader(place.live, wanted, place.evidence(), is_later=seen.declared.is_later, gone=seen.gone)
         query = select(fit, version_sql(place.uri, place.head.version))
         return PinnedRead(place.shard.shard, place.head.version, query, fit, place)
 

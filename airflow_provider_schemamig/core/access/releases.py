@@ -48,7 +48,7 @@ class Declared:
     planned: PlannedShape | None = None
 
     @property
-    def is_ahead(self) -> bool:
+    def is_later(self) -> bool:
         return self.release > self.current
 
     @property
@@ -225,8 +225,8 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
 
 def _of_release(state: State, entry: SchemaEntry, released: Declaration) -> Shape:
     """Return the shape that the release before has, which is not the collection's where that was changed outside of a release since."""
-    ahead = state.unreleased_of(entry.collection)
-    names = None if ahead is None else state.names_in_release(ahead)
+    unreleased = state.unreleased_of(entry.collection)
+    names = None if unreleased is None else state.names_in_release(unreleased)
     return shape_of(entry) if names is None else Shape(released, names)
 
 

@@ -84,7 +84,7 @@ class Resolution:
             raise Unfit("", "gets its table at the cut-over")
         if self.place is None:
             raise Unfit("", "was removed")
-        if self._is_elsewhere and self.declared.is_ahead:
+        if self._is_elsewhere and self.declared.is_later:
             raise Unfit("", "has its rows in another table until then")
         return self.place
 
@@ -131,6 +131,6 @@ def _head_or_none(store: ReadStore) -> Head | None:
 
 def _place(env: EnvironmentRoot, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> PinnedTable:
     live = Shape(head.declaration(shard.collection), stored_names(head.schema))
-    if declared.shard is not None and declared.shard != shard.shard and not declared.is_ahead:
+    if declared.shard is not None and declared.shard != shard.shard and not declared.is_later:
         live = seen_from(env, state, live, shard.shard, declared.shard)
     return PinnedTable(shard, store, head, live, state)

@@ -33,12 +33,12 @@ def seen_from(env: EnvironmentRoot, state: State, live: Shape, shard: ShardId, o
         entry = entry_of_release(state, step.step.old.name, step.deployment.source)
         if entry is not None:
             before = seen_from(env, state, shape_of(entry), entry.shard, origin)
-            names = _carried(live, paths, before, _kept(step))
+            names = _kept_columns(live, paths, before, _kept(step))
     # Tables of ours are made without column mapping, so what a column was called when the table was made is its name in the files.
     return replace(live, stored={path: names.get(path, f"{shard}/{live.name_in_files(path)}") for path in paths})
 
 
-def _carried(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str, str]) -> dict[ColumnPath, str]:
+def _kept_columns(live: Shape, paths: list[ColumnPath], before: Shape, kept: dict[str, str]) -> dict[ColumnPath, str]:
     known = {path for path, _ in walk(before.fields)}
     found = {}
     for path in paths:

@@ -46,7 +46,7 @@ class WriteFit:
         return names.get(name)
 
 
-def fit_writer(given: Fields, wanted: Shape, live: Shape, *, ahead: bool, gone: str = "was dropped") -> WriteFit:
+def fit_writer(given: Fields, wanted: Shape, live: Shape, *, is_later: bool, gone: str = "was dropped") -> WriteFit:
     """Fit rows of type ``given`` into ``live``, as the release declares ``wanted``. Raises Unfit."""
     known = {field.name: field for field in wanted.fields}
     for field in given:
@@ -57,7 +57,7 @@ def fit_writer(given: Fields, wanted: Shape, live: Shape, *, ahead: bool, gone: 
         if field.name not in present and not field.nullable and not fills_itself(field):
             raise Unfit(field.name, "is NOT NULL, and not among the columns of the rows")
     written = only(wanted, [field.name for field in given])
-    return WriteFit(_given(given, written), *_into(written, live, "is not in the table yet" if ahead else gone))
+    return WriteFit(_given(given, written), *_into(written, live, "is not in the table yet" if is_later else gone))
 
 
 # --- the rows as the release's columns -----------------------------------------------------------------------------------------------
@@ -107,8 +107,8 @@ def _assigned_fields(row: Fields, wanted: Fields, path: str) -> Fields:
 def _is_assignable(row: Primitive, wanted: Primitive) -> bool:
     """Return whether a type can be assigned, including a language's one type for whole or broken numbers: a value that does not fit is an
     error there."""
-    both_whole = row.name in _INTEGERS and wanted.name in _INTEGERS
-    return row == wanted or is_widening(row, wanted) or both_whole or (row.name, wanted.name) == ("double", "float")
+    both_integers = row.name in _INTEGERS and wanted.name in _INTEGERS
+    return row == wanted or is_widening(row, wanted) or both_integers or (row.name, wanted.name) == ("double", "float")
 
 
 # --- the release's columns as the table's --------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.access.arrow.rows import frame_of, plain_rows
 from airflow_provider_schemamig.core.access.errors import (
+    DuplicateRows,
     KeyViolated,
     NotForArrow,
-    RowsTwice,
     ShardMoving,
     UnknownColumn,
     UnusableColumns,
@@ -85,7 +85,7 @@ class Writer(Handle):
     def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> WrittenRows:
         """Update the rows that are equal in the columns ``on`` (NULL equals NULL) in the columns that are given; add the others.
 
-        Raises what ``append`` does, and RowsTwice, RowsReferredTo.
+        Raises what ``append`` does, and DuplicateRows, RowsReferredTo.
         """
         return self._write(rows, Mode.MERGE, on, txn)
 
@@ -110,15 +110,15 @@ class Writer(Handle):
             stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node, seen.state.config.env_id)
             try:
                 self._commit(rows, place, fit, mode, keys, checks, stamp, number)
-            except (ConcurrentWrite, ConstraintViolated, KeyViolated, RowsTwice, QueryRefused) as error:
-                version = _landed(place, fit, stamp, self.collection)  # an answer may be lost, and the error be another's
+            except (ConcurrentWrite, ConstraintViolated, KeyViolated, DuplicateRows, QueryRefused) as error:
+                version = _committed_version(place, fit, stamp, self.collection)  # an answer may be lost, and the error be another's
                 if version is None and left and self._may_try_again(error, place):
                     time.sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS / (left + 1)))
                     continue
                 if version is None:
                     raise
             else:
-                version = _landed(place, fit, stamp, self.collection)
+                version = _committed_version(place, fit, stamp, self.collection)
             return WrittenRows(place.shard.shard, version, number is not None and version is None)
         raise AssertionError("the last try returned or raised")
 
@@ -179,7 +179,7 @@ class Writer(Handle):
         declared = seen.declared
         with self._fences(seen):
             place = seen.table()
-            return place, fit_writer(given, declared.shape, place.live, ahead=declared.is_ahead, gone=seen.gone)
+            return place, fit_writer(given, declared.shape, place.live, is_later=declared.is_later, gone=seen.gone)
 
     def _checks(self, seen: Resolution, place: PinnedTable, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
         """Return what the keys in force ask of the write. Raises WriterFenced."""
@@ -256,7 +256,7 @@ def _fields(rows: DataFrame | pa.Table) -> Fields:
     return fields_from_delta(json.dumps(document))
 
 
-def _landed(place: PinnedTable, fit: WriteFit, stamp: Stamp, collection: CollectionName) -> int | None:
+def _committed_version(place: PinnedTable, fit: WriteFit, stamp: Stamp, collection: CollectionName) -> int | None:
     """Return the version of the commit with this stamp; None if there is none: Delta skipped it. Raises WroteOtherColumns."""
     renamed = False
     for commit in commits(place.store, place.head.version):

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, LedgerF
 from airflow_provider_schemamig.core.ledger.fold import LazySums, Texts, apply_row
 from airflow_provider_schemamig.core.ledger.format.compat_view import Older
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
-from airflow_provider_schemamig.core.ledger.format.migrate import Carried
+from airflow_provider_schemamig.core.ledger.format.migrate import MigratedLedger
 from airflow_provider_schemamig.core.ledger.rows import (
     Approval,
     BuildingShard,
@@ -109,7 +109,7 @@ class State:
             raise LedgerFormatOld(uri=self._uri, what=what, found=self.format, current=self.formats.current)
 
     @property
-    def upgrades(self) -> tuple[Carried, ...]:
+    def upgrades(self) -> tuple[MigratedLedger, ...]:
         """Return what each step from the stored format to the current one makes of this ledger, in turn; raises as ``migrate.carry``."""
         return () if self._older is None else self._older.upgrades
 
@@ -191,7 +191,7 @@ class State:
         return self.rows(Pin, to_pin_key)
 
     @property
-    def ahead(self) -> Mapping[tuple[CollectionName, SchemaId], UnreleasedChange]:
+    def unreleased(self) -> Mapping[tuple[CollectionName, SchemaId], UnreleasedChange]:
         """Return all rows on schemas that are ahead of their release.
 
         Claims, and what releases have caught up with, are among them; ``unreleased_of`` returns what is in force.
@@ -205,27 +205,27 @@ class State:
 
     def unreleased_of(self, collection: CollectionName) -> UnreleasedChange | None:
         """Return what a collection has that its release does not know of."""
-        return self.ahead.get((collection, self.objects[collection].schema_id))
+        return self.unreleased.get((collection, self.objects[collection].schema_id))
 
-    def names_in_release(self, ahead: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
+    def names_in_release(self, unreleased: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
         """Return what the data files call the columns that the release declares, where it is another name; None if no schema tells."""
-        known = self.schemas_of(self.entry(ahead.collection).shard)
+        known = self.schemas_of(self.entry(unreleased.collection).shard)
         of_release = (entry for entry in known if entry.release is not None and entry.rolled_back is None)
-        released = [entry for entry in of_release if entry.declared.fields == ahead.released.fields]
+        released = [entry for entry in of_release if entry.declared.fields == unreleased.released.fields]
         return dict(max(released, key=lambda entry: entry.schema_id).stored_names) if released else None
 
     @property
     def dropped(self) -> Mapping[CollectionName, UnreleasedChange]:
         """Return the collections that the release declares and that were dropped outside of one, by the release's names."""
-        gone = [self.ahead[key] for key in self.ahead if key[0] not in self.objects]
+        gone = [self.unreleased[key] for key in self.unreleased if key[0] not in self.objects]
         return {row.released.name: row for row in gone if not row.declared.fields}
 
     def released(self, item: Object) -> Mapping[CollectionName, Fingerprint]:
         """Return what the release declares in place of an object: its own name and fingerprint, unless it is ahead. Empty: nothing."""
-        ahead = self.ahead.get((item.collection, item.schema_id))
-        if ahead is None:
+        unreleased = self.unreleased.get((item.collection, item.schema_id))
+        if unreleased is None:
             return {item.collection: item.fingerprint}
-        return {ahead.released.name: ahead.released_fingerprint} if ahead.released.fields else {}
+        return {unreleased.released.name: unreleased.released_fingerprint} if unreleased.released.fields else {}
 
     def release_set(self) -> dict[CollectionName, Fingerprint]:
         """Return the collections that the release declares and that were not given back, by its own names for them."""

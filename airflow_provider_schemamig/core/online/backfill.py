@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.names import CollectionName, quote
 from airflow_provider_schemamig.core.online.errors import BackfillLogGone, BackfillStarved, CannotBackfill
-from airflow_provider_schemamig.core.online.unfilled import BACKFILL, DUE, NOT_KNOWN, OURS, WHOLE, Fill, Replay, Seen, first_look
+from airflow_provider_schemamig.core.online.unfilled import ALL_ROWS, BACKFILL, DUE, NOT_KNOWN, OURS, Fill, Replay, Seen, first_look
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
@@ -186,7 +186,7 @@ def _due(seen: Seen, column: str) -> DueFiles:
         if owed not in OURS:
             newest[partition] = max(_age(file), newest.get(partition, 0))
         if owed in DUE:
-            (every_row if owed in WHOLE else nulls).setdefault(partition, []).append(file)
+            (every_row if owed in ALL_ROWS else nulls).setdefault(partition, []).append(file)
     return DueFiles(seen.version, _in_order(every_row, newest), _in_order(nulls, newest), seen, untold)
 
 

@@ -51,16 +51,16 @@ class PinnedKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class PendingKeyCheck:
     """What has to be asked of a key. ``check``: for the job ``preflight``; None: no row came that could break it.
 
-    ``brought``: by name, the files whose rows are asked; None: all files are.
+    ``new_files``: by name, the files whose rows are asked; None: all files are.
     """
 
     collection: CollectionName
     key: Unique | Reference
     check: Mapping[str, Any] | None
-    brought: Mapping[str, Source] | None
+    new_files: Mapping[str, Source] | None
     validated: Validated
 
 
@@ -79,7 +79,7 @@ class KeyFinding:
 # --- what came -----------------------------------------------------------------------------------------------------------------------
 
 
-def brought(store: ReadStore, since: int, upto: int) -> Mapping[str, Source]:
+def new_files(store: ReadStore, since: int, upto: int) -> Mapping[str, Source]:
     """Return the files at ``upto`` that have rows from after ``since``: path -> who wrote it. Raises LogTruncated, TableMissing.
 
     Rows that an UPDATE copied come anew, too, because the log does not tell them from others. Rows that were only moved (OPTIMIZE) are as
@@ -108,16 +108,16 @@ def _source_of(add: RawAction, commit: LogCommit, moved: Mapping[str, Source | N
 
 
 def lost_rows(store: ReadStore, since: int, upto: int) -> bool:
-    """Return whether a commit after ``since`` took rows away or changed some: others may have referred to them. Raises as ``brought``."""
+    """Return whether a commit after ``since`` took rows away or changed some: others may have referred to them. Raises as ``new_files``."""
     return any(remove.get("dataChange", True) for commit in commits(store, since, upto) for remove in commit.removes)
 
 
 # --- what to ask ---------------------------------------------------------------------------------------------------------------------
 
 
-def due(
+def pending_key_check(
     collection: CollectionName, key: Unique | Reference, table: PinnedKeys, referenced: PinnedKeys | None, since: Validated | None
-) -> Due:
+) -> PendingKeyCheck:
     """Return what of a key is still to be validated. Raises TableMissing.
 
     ``since``: None if nothing is known. ``referenced``: the table that a foreign key refers to.
@@ -125,7 +125,7 @@ def due(
     new = _new_files(table, referenced, since)
     validated = Validated(table.head.version, None if referenced is None else referenced.head.version)
     if new is not None and not new:
-        return Due(collection, key, None, new, validated)
+        return PendingKeyCheck(collection, key, None, new, validated)
     check: dict[str, Any] = {
         "collection": collection,
         "uri": table.head.location.uri,
@@ -140,7 +140,7 @@ def due(
         check["referenced_columns"] = list(referenced.columns)
     if new is not None:
         check["new_files"] = sorted(new)
-    return Due(collection, key, check, new, validated)
+    return PendingKeyCheck(collection, key, check, new, validated)
 
 
 def _new_files(table: PinnedKeys, referenced: PinnedKeys | None, since: Validated | None) -> Mapping[str, Source] | None:
@@ -150,7 +150,7 @@ def _new_files(table: PinnedKeys, referenced: PinnedKeys | None, since: Validate
     try:
         if referenced is not None and _may_dangle(referenced, since):
             return None
-        found = brought(table.store, since.version, table.head.version)
+        found = new_files(table.store, since.version, table.head.version)
     except LogTruncated:
         return None
     names = {path.rpartition("/")[2]: source for path, source in found.items()}
@@ -166,19 +166,19 @@ def _may_dangle(referenced: PinnedKeys, since: Validated) -> bool:
 # --- what was found ------------------------------------------------------------------------------------------------------------------
 
 
-def findings(asked: Due, violations: Sequence[Mapping[str, Any]]) -> tuple[KeyFinding, ...]:
+def findings(asked: PendingKeyCheck, violations: Sequence[Mapping[str, Any]]) -> tuple[KeyFinding, ...]:
     """Return the job's violations of this very check, by commit; oldest first."""
     return tuple(finding for violation in violations for finding in _findings(asked, violation))
 
 
-def _findings(asked: Due, violation: Mapping[str, Any]) -> Iterator[KeyFinding]:
-    if asked.brought is None:
+def _findings(asked: PendingKeyCheck, violation: Mapping[str, Any]) -> Iterator[KeyFinding]:
+    if asked.new_files is None:
         yield KeyFinding(asked.collection, asked.key.rule, int(violation["count"]), _texts(violation["sample"]), None)
         return
     by_source: dict[Source, list[Mapping[str, Any]]] = {}
     for item in violation["by_file"]:
         name = unquote(str(item["file"])).rpartition("/")[2]
-        by_source.setdefault(asked.brought[name], []).append(item)
+        by_source.setdefault(asked.new_files[name], []).append(item)
     for source, items in sorted(by_source.items(), key=lambda found: found[0].version):
         rows = sum(int(item["rows"]) for item in items)
         yield KeyFinding(asked.collection, asked.key.rule, rows, _texts([item["sample"] for item in items]), source)

@@ -95,7 +95,7 @@ class Swap:
 
 Step = Note | Enter | Validate | Reorg | Recluster | Swap
 #: What reads or writes rows, and the next step waits for.
-RowWork = Validate | Reorg | Recluster
+RowStep = Validate | Reorg | Recluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +141,10 @@ Chain = tuple[Operation, ...]
 @dataclass(frozen=True)
 class Round:
     """What happens to a table between two of its metadata commits: first ``changes`` in one commit (none: no commit), with which the
-    elements of ``entering`` reach their states, then ``row_work`` one after the other, which the next round waits for."""
+    elements of ``entering`` reach their states, then ``row_steps`` one after the other, which the next round waits for."""
 
     entering: tuple[tuple[Operation, Note | Enter | Swap], ...]
-    row_work: tuple[tuple[Operation, RowWork], ...]
+    row_steps: tuple[tuple[Operation, RowStep], ...]
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -175,8 +175,8 @@ def schedule(chains: Sequence[Chain]) -> tuple[Round, ...]:
         ready = [steps for steps in left if steps and not _waits(steps, left)]
         entering = [taken for steps in ready for taken in _enter(steps)]
         # Each of a shadow's values is a CAST of its row as it is then, so the other columns have theirs before.
-        row_work = sorted((taken for steps in ready for taken in _row_work(steps)), key=lambda taken: _fills_shadow(taken[1]))
-        rounds.append(Round(tuple(entering), tuple(row_work)))
+        row_steps = sorted((taken for steps in ready for taken in _row_steps(steps)), key=lambda taken: _fills_shadow(taken[1]))
+        rounds.append(Round(tuple(entering), tuple(row_steps)))
     swaps = [(operation, step) for steps in everything for operation, step in steps if isinstance(step, Swap)]
     if swaps:  # the rules come after the columns that they are about
         ordered = sorted(swaps, key=lambda taken: taken[1].filled is None)
@@ -184,7 +184,7 @@ def schedule(chains: Sequence[Chain]) -> tuple[Round, ...]:
     return tuple(rounds)
 
 
-def _fills_shadow(step: RowWork) -> bool:
+def _fills_shadow(step: RowStep) -> bool:
     return isinstance(step, Reorg) and step.files is Files.ALL
 
 
@@ -214,17 +214,17 @@ def _enter(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, Not
     committed = False
     while steps:
         operation, step = steps[0]
-        if isinstance(step, RowWork | Swap) or (committed and isinstance(step, Enter)):
+        if isinstance(step, RowStep | Swap) or (committed and isinstance(step, Enter)):
             return
         committed |= isinstance(step, Enter)
         yield operation, step
         steps.pop(0)
 
 
-def _row_work(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, RowWork]]:
+def _row_steps(steps: list[tuple[Operation, Step]]) -> Iterator[tuple[Operation, RowStep]]:
     while steps:
         operation, step = steps[0]
-        if not isinstance(step, RowWork):
+        if not isinstance(step, RowStep):
             return
         yield operation, step
         steps.pop(0)

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.table_features import DE
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
-from airflow_provider_schemamig.core.transfer.schema_age import BRINGS_BACK
+from airflow_provider_schemamig.core.transfer.schema_age import RESTORING
 
 #: What the batches of a fill say that they are, before the column.
 BACKFILL = "backfill"
@@ -59,9 +59,9 @@ class Owed(Enum):
     COMPLETED = "completed"
 
 
-WHOLE = frozenset({Owed.EVERY_ROW, Owed.REPLACED})
+ALL_ROWS = frozenset({Owed.EVERY_ROW, Owed.REPLACED})
 IN_NULLS = frozenset({Owed.NULLS, Owed.UNTOLD})
-DUE = IN_NULLS | WHOLE
+DUE = IN_NULLS | ALL_ROWS
 OURS = frozenset({Owed.FILLED, Owed.COMPLETED})
 NOT_KNOWN = frozenset({Owed.UNTOLD, Owed.STAYS})
 #: Of files in which a batch of ours may have given values.
@@ -84,7 +84,7 @@ class Past:
     takes_nulls: bool = False
 
     @property
-    def whole_at(self) -> int | None:
+    def all_filled_at(self) -> int | None:
         """Return the newest version at which every row had its value."""
         return max((upto for after, upto in self.uses if after == 0), default=None)
 
@@ -183,8 +183,8 @@ def _beginning(store: ReadStore, fill: Fill, past: Past, column: str, upto: int)
             return upto, Owed.EVERY_ROW
     except LogTruncated:
         pass
-    whole_at = past.whole_at
-    stop = -1 if whole_at is None else min(whole_at, upto)
+    all_filled_at = past.all_filled_at
+    stop = -1 if all_filled_at is None else min(all_filled_at, upto)
     for version in range(upto, stop, -1):
         try:
             metadata = read_commit(store, version).metadata
@@ -217,7 +217,7 @@ class Replay:
         self._others = seen.others
         self._version = seen.version
         came_later = seen.version < fill.since and seen.others in (Owed.EVERY_ROW, Owed.NULLS)
-        self._stands = _Column.ABSENT if came_later else _Column.PLAIN
+        self._column_now = _Column.ABSENT if came_later else _Column.PLAIN
 
     def seen(self) -> Seen:
         return Seen(self._version, self._active, self._owed, self._others)
@@ -232,35 +232,35 @@ class Replay:
     def take(self, commit: LogCommit) -> None:
         self._version = commit.version
         if commit.metadata is not None and self._is_past(commit):
-            self._stand(commit.version, json.loads(commit.metadata["schemaString"]))
+            self._take_schema(commit.version, json.loads(commit.metadata["schemaString"]))
         removes = [file_id(remove) for remove in commit.removes]
         gone = {path for path, _ in removes}
         for identity in removes:
             self._active.pop(identity, None)
             self._owed.setdefault(identity[0], self._others)
         took = frozenset(self._owed[path] for path in gone)
-        brings_back = commit.info.get("operation") in BRINGS_BACK
+        restores = commit.info.get("operation") in RESTORING
         for add in commit.adds:
             path = file_id(add)[0]
             self._active[file_id(add)] = add
             # Files that were the table's before, their rows as old as they were: with another deletion vector, brought back, or listed once
             # more (for statistics, for row ids).
-            again = path in self._owed or brings_back or not (removes or add.get("dataChange", True))
+            again = path in self._owed or restores or not (removes or add.get("dataChange", True))
             if not again:
                 self._owed[path] = self._owed_by(commit, add, took)
-            elif brings_back and self._fill.files is Files.OLDER and self._others is Owed.NOTHING:
+            elif restores and self._fill.files is Files.OLDER and self._others is Owed.NOTHING:
                 self._owed.setdefault(path, Owed.UNTOLD)  # from before what is read
 
     def _is_past(self, commit: LogCommit) -> bool:
         return commit.version <= self._fill.since
 
-    def _stand(self, version: int, schema: Mapping[str, Any]) -> None:
+    def _take_schema(self, version: int, schema: Mapping[str, Any]) -> None:
         field = stored_field(schema, self._column)
         if field is None:
-            self._stands = _Column.ABSENT
+            self._column_now = _Column.ABSENT
         else:
-            self._stands = _Column.DEFAULT if DEFAULT_KEY in (field.get("metadata") or {}) else _Column.PLAIN
-        if self._stands is not _Column.DEFAULT or version == self._fill.since:  # a fill that was given up, or its release rolled back
+            self._column_now = _Column.DEFAULT if DEFAULT_KEY in (field.get("metadata") or {}) else _Column.PLAIN
+        if self._column_now is not _Column.DEFAULT or version == self._fill.since:  # a fill that was given up, or its release rolled back
             was_seen = self._past.before(version - 1) is Owed.NULLS
             ended = {Owed.FILLED: Owed.NULLS} if was_seen else {Owed.FILLED: Owed.REPLACED, Owed.COMPLETED: Owed.UNTOLD}
             self._owed = {path: ended.get(owed, owed) for path, owed in self._owed.items()}
@@ -269,14 +269,14 @@ class Replay:
         """Return what a new file owes. ``took``: what those owed that were removed for it."""
         keeps = filled_by(commit) is not None or lays_out(commit)
         if self._fill.made(commit):
-            return Owed.FILLED if took <= WHOLE | {Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
+            return Owed.FILLED if took <= ALL_ROWS | {Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
         if self._fill.files is not Files.OLDER:
             return _of_all(took) if keeps and not took & DUE else Owed.EVERY_ROW
         operation, nulls = commit.info.get("operation"), null_count(add, (self._column,))
         if took and (keeps or operation == "DELETE" or not add.get("dataChange", True)):
             found = _of_all(took)
             return Owed.NOTHING if found in IN_NULLS and nulls == 0 and not took & _GIVEN else found
-        if self._stands is _Column.ABSENT:
+        if self._column_now is _Column.ABSENT:
             return self._others
         # Among values that a statement may have brought, those that a fill gave cannot be told any more.
         if not took & DUE and (nulls == 0 or self._is_written(commit) or (took and operation in _COPYING)):
@@ -295,7 +295,7 @@ class Replay:
 
     def _is_written(self, commit: LogCommit) -> bool:
         """Return whether those who write rows give the column its values."""
-        return not self._is_past(commit) or self._stands is _Column.DEFAULT or self._past.is_used_at(commit.version)
+        return not self._is_past(commit) or self._column_now is _Column.DEFAULT or self._past.is_used_at(commit.version)
 
     def _knows(self, commit: LogCommit) -> bool:
         return not self._is_past(commit) or (about_of(commit) or {}).get("generation") in self._past.attempts
@@ -305,7 +305,7 @@ def _of_all(took: frozenset[Owed]) -> Owed:
     """Return what a file owes that holds rows of these, and nothing else: as old as those, with the values of those."""
     if len(took) <= 1:
         return next(iter(took), Owed.FILLED)
-    if took <= WHOLE | {Owed.FILLED}:
+    if took <= ALL_ROWS | {Owed.FILLED}:
         return Owed.REPLACED
     if took & DUE:
         return Owed.UNTOLD if took & _GIVEN or took - DUE else Owed.NULLS

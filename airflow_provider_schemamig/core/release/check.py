@@ -40,8 +40,8 @@ def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
         if list(release.snapshots) == [release.version] and not broken:
             refusals.extend(_unusable(release, None))
         for before, version in pairwise(release.versions):
-            is_whole = version in release.modules and not any(before < gap <= version for gap in missing)
-            if is_whole and not {before, version} & broken:
+            is_complete = version in release.modules and not any(before < gap <= version for gap in missing)
+            if is_complete and not {before, version} & broken:
                 refusals.extend(validate_pair(release, before, version))
                 if version == release.version:
                     refusals.extend(_unusable(release, before))

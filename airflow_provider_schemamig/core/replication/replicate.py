@@ -87,7 +87,7 @@ def replicate_once(
                 state = run.drain()
                 rows, batches, restores = rows + run.rows, batches + run.batches, restores + run.restores
             states.append(state)
-            listen(Event("replicate", name, number, len(names), time.monotonic() - started, said_of(state)))
+            listen(Event("replicate", name, number, len(names), time.monotonic() - started, describe_state(state)))
     _exchange(ends, listen)
     return Replicated(tuple(states), rows, batches, restores)
 
@@ -139,7 +139,7 @@ def follow(
             time.sleep(min(_TICK_SECONDS, max(wake_at - time.monotonic(), 0.0)))
 
 
-def said_of(state: StreamState) -> str:
+def describe_state(state: StreamState) -> str:
     """Describe a stream's state in a line."""
     if state.error is not None:
         return f"stopped: {state.detail}"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 import pendulum
 
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
-from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_head
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginReplaced, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Stream, StreamSettings, StreamState
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, Wish, restored_at, try_restore
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, Wish, restored_at, try_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, agree, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, decide, target_of
@@ -24,11 +24,11 @@ from airflow_provider_schemamig.core.replication.stream.lineage import lineage_o
 from airflow_provider_schemamig.core.replication.stream.position import (
     RowPosition,
     StreamEnds,
-    carry,
     check_followed,
     check_row_position,
     follow_rows,
     row_position,
+    write_position,
 )
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated, QueryRefused
@@ -97,7 +97,7 @@ class Run:
             try:
                 goes_on, failed = self._step(), 0
             except _Wait as wait:
-                goes_on = self._look_again(wait)
+                goes_on = self._retry(wait)
             except SchemamigError as error:
                 failed += 1
                 goes_on = failed < _TRIES and self._may_pass(error)
@@ -121,7 +121,7 @@ class Run:
         self._state = _at_position(self._state, where)
         if where.own.version != where.at:
             self._check_open(table)
-            carry(self.stream, table, where)
+            write_position(self.stream, table, where)
             return True
         found = next_events(ends.origin.env, ends.origin.state, name, where.shard, self._state.seen)
         check_followed(ends.origin, where, found.forgotten)
@@ -195,7 +195,7 @@ class Run:
         source = table_at(self.ends.origin.env, self.ends.origin.state.shards[where.shard], batch.hi)
         span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint)
         try:
-            brought = bring(source, batch.entry, batch.lo, table, mapping, span, self.jobs())
+            applied = bring(source, batch.entry, batch.lo, table, mapping, span, self.jobs())
         except Unfit as unfit:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, f"{unfit.path} {unfit.reason}", batch.fingerprint, at_target=False) from None
         except (ConstraintViolated, BadValue, QueryRefused) as error:
@@ -204,10 +204,10 @@ class Run:
             if isinstance(error, QueryRefused):
                 raise
             raise _Wait(PauseReason.SCHEMA_MISMATCH, str(error), batch.fingerprint, at_target=False) from error
-        forget(self.ends.target.env, self.stream, where.shard, Reached(where.own.term, batch.hi))
-        rows = 0 if brought.skipped else brought.rows
+        forget(self.ends.target.env, self.stream, where.shard, TxnPosition(where.own.term, batch.hi))
+        rows = 0 if applied.skipped else applied.rows
         self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None)
-        self._count(rows, batches=0 if brought.skipped else 1)
+        self._count(rows, batches=0 if applied.skipped else 1)
         self.listen(Event("apply", self.stream.collection, note=f"{rows:,} row(s) of versions {batch.lo + 1} to {batch.hi}"))
 
     def _follow_rows(self, table: EventTable, where: RowPosition) -> None:
@@ -221,7 +221,7 @@ class Run:
             done = try_restore(self.ends, self.stream.collection, wish, self.jobs)
         except RestoreChangesSchema as error:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, error.detail, error.event_hash, error.local_hash) from error
-        except RestoreNotAhead as error:  # a twin did it
+        except RestoreNotNewer as error:  # a twin did it
             raise CheckpointMoved(collection=self.stream.collection, uri=self.ends.target.env.location.uri) from error
         self._state = restored_at(self._state, done)
         self.restores += 1
@@ -246,7 +246,7 @@ class Run:
         if drift:
             raise _Wait(PauseReason.TARGET_BUSY, f"the target's table is not what its ledger says: {'; '.join(drift)}")
 
-    def _look_again(self, wait: _Wait) -> bool:
+    def _retry(self, wait: _Wait) -> bool:
         """Read the target's ledger again, if that may make a difference; else pause. Return whether to try again."""
         if wait.at_target and not self._is_renewed:
             self._renew()
@@ -290,7 +290,7 @@ class Run:
     def _end_with(self, error: SchemamigError) -> None:
         if error.retryable:
             self._is_renewed = True
-            self._look_again(_Wait(PauseReason.TARGET_BUSY, str(error)))
+            self._retry(_Wait(PauseReason.TARGET_BUSY, str(error)))
         else:
             self._state = replace(self._state, error=error.code, detail=str(error))
 

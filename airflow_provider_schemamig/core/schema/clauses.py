@@ -124,7 +124,7 @@ _TAKEN = """
     xxhash64 year
 """
 _GENERATING = frozenset(_TAKEN.split())
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_INTEGER = ("tinyint", "smallint", "int", "bigint")
 #: What ``kind_of`` says that is a type by itself.
 _EXACT = ("boolean", "string", "binary", "date", "timestamp", "timestamp_ntz")
 
@@ -184,7 +184,7 @@ def _type_of(node: exp.Expr, fields: Fields) -> str | None:
         return "int" if int(node.name) < 2**31 else None
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
         sides = [_type_of(side, fields) for side in (node.this, node.expression)]
-        return max(sides, key=_WHOLE.index) if all(side in _WHOLE for side in sides) else None
+        return max(sides, key=_INTEGER.index) if all(side in _INTEGER for side in sides) else None
     if isinstance(node, exp.IntDiv | exp.Sign):
         return "bigint" if isinstance(node, exp.IntDiv) else "double"
     kind = kind_of(node, fields)
@@ -192,7 +192,7 @@ def _type_of(node: exp.Expr, fields: Fields) -> str | None:
         return kind
     text = node.sql(dialect="spark").lower() if isinstance(node, exp.Func) else ""
     known = spark_functions().get(text.partition("(")[0]) if text.endswith(")") else None
-    return known.gives if known is not None and known.gives in (*_EXACT, *_WHOLE, "double") else None
+    return known.gives if known is not None and known.gives in (*_EXACT, *_INTEGER, "double") else None
 
 
 GENERATED = Clause(

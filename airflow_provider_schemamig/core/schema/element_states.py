@@ -42,7 +42,7 @@ PATHS: Mapping[ElementClass, tuple[ElementState, ...]] = MappingProxyType(
 )
 
 # While we ourselves read or write rows. There is nothing to read or write on the way back, so it leaves these out.
-WORK: frozenset[ElementState] = frozenset({ElementState.VALIDATE, ElementState.REORG})
+ROW_STATES: frozenset[ElementState] = frozenset({ElementState.VALIDATE, ElementState.REORG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,19 @@ DUTIES: Mapping[ElementState, Duty] = MappingProxyType(
 
 
 def path(cls: ElementClass, adding: bool) -> tuple[ElementState, ...]:
-    """Return every state from ABSENT to PUBLIC, or (``adding`` false) from PUBLIC to ABSENT without those of ``WORK``."""
+    """Return every state from ABSENT to PUBLIC, or (``adding`` false) from PUBLIC to ABSENT without those of ``ROW_STATES``."""
     forward = PATHS[cls]
-    return forward if adding else tuple(state for state in reversed(forward) if state not in WORK)
+    return forward if adding else tuple(state for state in reversed(forward) if state not in ROW_STATES)
 
 
 def following(cls: ElementClass, state: ElementState, *, adding: bool) -> ElementState | None:
     """Return the next state in that direction, None at its end.
 
-    Backwards is also the undo of an addition that is half way: from a state of ``WORK`` it goes to the one before it. Raises ValueError if
-    the class has no such state.
+    Backwards is also the undo of an addition that is half way: from a state of ``ROW_STATES`` it goes to the one before it. Raises
+    ValueError if the class has no such state.
     """
     forward = PATHS[cls]
     at = forward.index(state)
     if adding:
         return forward[at + 1] if at + 1 < len(forward) else None
-    return next((before for before in reversed(forward[:at]) if before not in WORK), None)
+    return next((before for before in reversed(forward[:at]) if before not in ROW_STATES), None)

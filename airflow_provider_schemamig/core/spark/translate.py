@@ -180,8 +180,8 @@ def translate(error: Exception, job: str, collection: str | None = None) -> Sche
     if full := next((sign for sign in _DISK_FULL if sign in text), None):
         return e.SparkDiskFull(reason=full, collection=collection)
     if "StatusCode.UNAVAILABLE" in text or "RETRIES_EXCEEDED" in text:
-        said = _DETAILS.search(text)
-        return e.SparkUnavailable(where="the Connect server", reason=said[1] if said else last_lines(text, 1), collection=collection)
+        details = _DETAILS.search(text)
+        return e.SparkUnavailable(where="the Connect server", reason=details[1] if details else last_lines(text, 1), collection=collection)
     if found and _is_analysis(error):
         condition, detail = found[0]
         return e.QueryRefused(condition=condition, detail=detail, collection=collection)

@@ -75,20 +75,20 @@ class WatchedRunner:
 
     @contextmanager
     def _told(self, stage: str, collection: str | None, how_far: HowFar) -> Iterator[None]:
-        work = _Work(stage, collection, how_far, self._listen)
-        teller = threading.Thread(target=work.tell_on, name=f"schemamig-{stage}", daemon=True)
-        work.tell()
+        running = _RunningJob(stage, collection, how_far, self._listen)
+        teller = threading.Thread(target=running.tell_on, name=f"schemamig-{stage}", daemon=True)
+        running.tell()
         teller.start()
         try:
-            with heard(work.hear):
+            with heard(running.hear):
                 yield
         finally:
-            work.over.set()
+            running.over.set()
             teller.join(2 * SECONDS)  # it may be asking Spark; what it would still say is not said
-        work.end()
+        running.end()
 
 
-class _Work:
+class _RunningJob:
     """One job that runs: what is known of it now."""
 
     def __init__(self, stage: str, collection: str | None, how_far: HowFar, listen: Listener) -> None:
@@ -98,12 +98,12 @@ class _Work:
         self._how_far = how_far
         self._listen = listen
         self._began = time.monotonic()
-        self._said = ""
+        self._status = ""
         #: Of Spark's tasks: how many were wanted in all, and since when.
         self._total, self._since = 0, self._began
 
     def hear(self, text: str) -> None:
-        self._said = text
+        self._status = text
 
     def tell(self) -> None:
         now, (done, total) = time.monotonic(), self._how_far()
@@ -112,7 +112,7 @@ class _Work:
         if total != self._total:
             self._total, self._since = total, now
         left = (now - self._since) * (total - done) / done if done else 0.0
-        note = ", ".join(part for part in (self._said, f"{left:.0f} s left" if left else "") if part)
+        note = ", ".join(part for part in (self._status, f"{left:.0f} s left" if left else "") if part)
         self._listen(Event(self._stage, self._collection, *_unless_all(done, total), now - self._began, note, beat=True))
 
     def tell_on(self) -> None:

@@ -75,7 +75,7 @@ Marks = Mapping[CollectionName, RowsMark]
 NO_MARKS: Marks = {}
 
 
-class Sight:
+class EnvironmentView:
     """An environment at one moment: the ledger and all heads, read once for all looks."""
 
     def __init__(self, env: Environment) -> None:
@@ -98,7 +98,7 @@ class Sight:
 
 
 @dataclass
-class Looked:
+class ViewFindings:
     """``found``: the rows of each collection; ``fenced``: why an old reader gets none of one."""
 
     findings: list[PathFinding] = field(default_factory=list)
@@ -106,26 +106,33 @@ class Looked:
     fenced: dict[CollectionName, str] = field(default_factory=dict)
 
 
-def look_at(
-    sight: Sight, version: Version, declared: Declarations, expected: Expected, phase: str, *, marks: Marks = NO_MARKS, exact: bool = True
-) -> Looked:
+def check_release(
+    view: EnvironmentView,
+    version: Version,
+    declared: Declarations,
+    expected: Expected,
+    phase: str,
+    *,
+    marks: Marks = NO_MARKS,
+    exact: bool = True,
+) -> ViewFindings:
     """Hold the environment against ``version``: what the ledger declares, the live tables, every row.
 
     ``marks``: of an environment in which the expected rows were found; what is marked as it was then is not read again. ``exact`` False,
     after a rollback: comments and order may be the later release's, and what was widened may fence.
     """
-    seen = Looked()
-    problems = (*_schema_problems(sight.state, version, declared, exact=exact), *_drift(sight))
+    seen = ViewFindings()
+    problems = (*_schema_problems(view.state, version, declared, exact=exact), *_drift(view))
     seen.findings += [PathFinding(phase, *problem) for problem in problems]
     if seen.findings:
         return seen  # rows are read by what is declared
     for name in declared:
         wanted = expected[name]
-        if wanted is not UNKNOWN and marks.get(name) == sight.marks[name]:
+        if wanted is not UNKNOWN and marks.get(name) == view.marks[name]:
             seen.found[name] = wanted
             continue
         try:
-            texts = seen.found[name] = sight.texts(name, version)
+            texts = seen.found[name] = view.texts(name, version)
         except ReaderFenced as fence:
             if exact:
                 raise
@@ -137,17 +144,19 @@ def look_at(
     return seen
 
 
-def look_back(sight: Sight, version: Version, before: Rows, unsure: frozenset[CollectionName], phase: str, marks: Marks) -> Looked:
+def check_previous_release(
+    view: EnvironmentView, version: Version, before: Rows, unsure: frozenset[CollectionName], phase: str, marks: Marks
+) -> ViewFindings:
     """Return what readers of ``version``, which the environment left, find now: the rows ``before``, or a fence.
 
-    ``unsure``: collections that queries or replacements made anew. ``marks``: as for ``look_at``.
+    ``unsure``: collections that queries or replacements made anew. ``marks``: as for ``check_release``.
     """
-    seen = Looked()
+    seen = ViewFindings()
     for name, wanted in before.items():
-        if name in marks and marks[name] == sight.marks.get(name):
+        if name in marks and marks[name] == view.marks.get(name):
             continue
         try:
-            texts = seen.found[name] = sight.texts(name, version)
+            texts = seen.found[name] = view.texts(name, version)
         except ReaderFenced as fence:
             seen.fenced[name] = f"{fence.what} {fence.reason}"
         except NotInRelease:
@@ -159,11 +168,11 @@ def look_back(sight: Sight, version: Version, before: Rows, unsure: frozenset[Co
     return seen
 
 
-def soundness(sight: Sight, phase: str) -> list[PathFinding]:
+def soundness(view: EnvironmentView, phase: str) -> list[PathFinding]:
     """Return findings at the end of a path, unless no intent is open and the ledger is without a fault."""
-    intents = list(sight.state.intents)
+    intents = list(view.state.intents)
     found = [("intent_left", f"an intent ({kind.value}) on {shard} was left open.") for shard, kind, _ in intents]
-    found += [("ledger_unsound", f"{fault.where}: {fault.text}") for fault in verify(sight.still)]
+    found += [("ledger_unsound", f"{fault.where}: {fault.text}") for fault in verify(view.still)]
     return [PathFinding(phase, cause, reason, _BUG) for cause, reason in found]
 
 
@@ -249,10 +258,10 @@ def _schema_problems(state: State, version: Version, declared: Declarations, *, 
             yield "declared_differs", f"the ledger does not declare what the snapshot of {version} declares.", _MEND, name
 
 
-def _drift(sight: Sight) -> Iterator[Problem]:
-    for name in sight.state.objects:
-        head = sight.heads.get(name)
-        differences = ("its table is missing",) if head is None else drift_of(sight.state, name, head)
+def _drift(view: EnvironmentView) -> Iterator[Problem]:
+    for name in view.state.objects:
+        head = view.heads.get(name)
+        differences = ("its table is missing",) if head is None else drift_of(view.state, name, head)
         if differences:
             yield "drift", f"the live table is not what the ledger says: {'; '.join(differences)}.", _BUG, name
 

@@ -1,6 +1,6 @@
 """Takes single paths, for real: the product's own verbs on real Delta tables in a throw-away environment.
 
-``Stop`` is an environment that stands at a version, with rows of every version it came by; each path begins at a copy of one.
+``CachedEnvironment`` is an environment that stands at a version, with rows of every version it came by; each path begins at a copy of one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from airflow_provider_schemamig.core.release.merge.chain import Chain, merge
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.release.merge.merged import Replace
 from airflow_provider_schemamig.core.testing.assertions import (
+    EnvironmentView,
     Marks,
-    Sight,
-    look_at,
-    look_back,
+    check_previous_release,
+    check_release,
     read_through_delta_rs,
     same_as_new,
     soundness,
     write_rows,
 )
 from airflow_provider_schemamig.core.testing.results import Report
-from airflow_provider_schemamig.core.testing.rows.expected import Expected, Rows, Unknown, carry, needs_spark
+from airflow_provider_schemamig.core.testing.rows.expected import Expected, Rows, Unknown, needs_spark, rows_after
 from airflow_provider_schemamig.core.testing.rows.fixtures import Fixtures
-from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
+from airflow_provider_schemamig.core.testing.rows.seeded_random import SeededRandom
 from airflow_provider_schemamig.core.testing.workspace import copy_environment, cut, remove, throwaway, tidy
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tasks import leader
@@ -42,7 +42,7 @@ class Crash(BaseException):
 
 
 @dataclass(frozen=True)
-class Stop:
+class CachedEnvironment:
     """An environment in ``folder`` at ``version``, contracted. ``rows`` are what its readers find. ``writes``: how many moments to die
     the upgrade to it had. ``origin``: the version it was made new at."""
 
@@ -59,7 +59,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Track:
+class PathRunner:
     """What all paths of one release have in common. ``release`` is the folder under test; ``scratch``: where everything is made."""
 
     release: Release
@@ -69,9 +69,9 @@ class Track:
     jobs: Jobs
     _chains: dict[tuple[Version, Version], Chain] = field(default_factory=dict, repr=False, compare=False)
 
-    # -- stops ------------------------------------------------------------------------------------------------------------------------
+    # -- environments ------------------------------------------------------------------------------------------------------------------
 
-    def begin(self, version: Version, report: Report, folder: Path | None = None) -> Stop:
+    def begin(self, version: Version, report: Report, folder: Path | None = None) -> CachedEnvironment:
         """Make a new environment at ``version``, with rows of every collection. ``folder``: the release folder, if it is not to be cut."""
         place = self._place("begin")
         env = throwaway(place)
@@ -79,55 +79,55 @@ class Track:
             leader.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             expected = self._with_rows(env, version, dict.fromkeys(declared, ()), report, everything=True)
-            sight = Sight(env)
-            seen = look_at(sight, version, declared, expected, "initialize")
+            view = EnvironmentView(env)
+            seen = check_release(view, version, declared, expected, "initialize")
             report.end(seen.findings)
         tidy(env)
-        return Stop(version, place, seen.found, version, sight.marks)
+        return CachedEnvironment(version, place, seen.found, version, view.marks)
 
-    def step(self, stop: Stop, version: Version, report: Report, folder: Path | None = None) -> Stop:
-        """Return the next stop: upgraded in one go, contracted, with rows of its own. (``interrupted`` looks while the way back is
+    def step(self, cached: CachedEnvironment, version: Version, report: Report, folder: Path | None = None) -> CachedEnvironment:
+        """Return the next environment: upgraded in one go, contracted, with rows of its own. (``interrupted`` looks while the way back is
         open.)"""
-        chain = self.chain(stop.version, version)
-        place = copy_environment(stop.folder, self._place("step"))
+        chain = self.chain(cached.version, version)
+        place = copy_environment(cached.folder, self._place("step"))
         env, writes = _counting(throwaway(place))
         with report.phase("upgrade"):
-            leader.upgrade(env, folder or self.folder([stop.version, version]), jobs=self.jobs)
+            leader.upgrade(env, folder or self.folder([cached.version, version]), jobs=self.jobs)
         env = throwaway(place)
         with report.phase("contract"):
             leader.contract(env, at_once=True)
             declared = self.release.declarations(version)
-            expected = self._with_rows(env, version, carry(chain, stop.rows, declared), report)
-            sight = Sight(env)
-            seen = look_at(sight, version, declared, expected, "contract", marks=stop.marks)
+            expected = self._with_rows(env, version, rows_after(chain, cached.rows, declared), report)
+            view = EnvironmentView(env)
+            seen = check_release(view, version, declared, expected, "contract", marks=cached.marks)
             report.end(seen.findings)
             self._look_through_delta_rs(env, chain, seen.found, report)
-        report.rows = stop.count
+        report.rows = cached.count
         rows = seen.found
         tidy(env)
-        return Stop(version, place, rows, stop.origin, sight.marks, len(writes))
+        return CachedEnvironment(version, place, rows, cached.origin, view.marks, len(writes))
 
     # -- paths ------------------------------------------------------------------------------------------------------------------------
 
-    def interrupted(self, stop: Stop, version: Version, writes: int, report: Report, folder: Path | None = None) -> None:
+    def interrupted(self, cached: CachedEnvironment, version: Version, writes: int, report: Report, folder: Path | None = None) -> None:
         """Kill an upgrade at one of its ``writes`` moments, run it again to the end, and then roll it back."""
-        moment = Draws(f"{self.seed}/{stop.version}..{version}").below(max(writes, 1))
-        folder = folder or self.folder([stop.version, version])
-        with self._copy(stop) as env:
+        moment = SeededRandom(f"{self.seed}/{cached.version}..{version}").below(max(writes, 1))
+        folder = folder or self.folder([cached.version, version])
+        with self._copy(cached) as env:
             phase = f"interrupted at write {moment + 1} of {writes}"
             with report.phase(phase):
                 with suppress(Crash):
                     leader.upgrade(_crashing(env, moment), folder, jobs=self.jobs)
                 leader.upgrade(env, folder, jobs=self.jobs)
-            self._look(env, self.chain(stop.version, version), stop, report, phase)
-            self._roll_back(env, stop, report)
+            self._look(env, self.chain(cached.version, version), cached, report, phase)
+            self._roll_back(env, cached, report)
 
-    def direct(self, stop: Stop, version: Version, report: Report, folder: Path | None = None) -> None:
-        """Upgrade from a stop to ``version`` in one go (or by way of the versions that the chain demands), and back."""
-        report.rows = stop.count
-        with self._copy(stop) as env:
-            at, last = stop, None
-            for target, is_own in self._legs(stop.version, version, report):
+    def direct(self, cached: CachedEnvironment, version: Version, report: Report, folder: Path | None = None) -> None:
+        """Upgrade from a cached environment to ``version`` in one go (or by way of the versions that the chain demands), and back."""
+        report.rows = cached.count
+        with self._copy(cached) as env:
+            at, last = cached, None
+            for target, is_own in self._legs(cached.version, version, report):
                 chain = self.chain(at.version, target)
                 with report.phase("upgrade"):
                     if last is not None:
@@ -135,24 +135,24 @@ class Track:
                     where = folder if is_own and folder is not None else self.folder(self._between(at.version, target))
                     leader.upgrade(env, where, jobs=self.jobs)
                 last = at
-                at = Stop(target, env_folder(env), self._look(env, chain, at, report, "upgrade"), stop.origin)
+                at = CachedEnvironment(target, env_folder(env), self._look(env, chain, at, report, "upgrade"), cached.origin)
             assert last is not None  # a path has at least one leg
             self._roll_back(env, last, report)
 
-    def fresh(self, stop: Stop | None, report: Report, folder: Path | None = None) -> None:
-        """Make a new environment at the head, and check that the upgraded one at ``stop`` is the same."""
+    def fresh(self, cached: CachedEnvironment | None, report: Report, folder: Path | None = None) -> None:
+        """Make a new environment at the head, and check that the upgraded one at ``cached`` is the same."""
         version = self.release.version
         place = self._place("fresh")
         env = throwaway(place)
         with report.phase("initialize"):
             leader.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
-            report.end(look_at(Sight(env), version, declared, dict.fromkeys(declared, ()), "initialize").findings)
-            if stop is not None:
-                report.end(soundness(Sight(throwaway(stop.folder)), "contract"))
-                report.rows = stop.count
-                report.notes.append(f"compared with an environment that began at {stop.origin}")
-                report.end(same_as_new(throwaway(stop.folder), env, "compare with an upgraded environment"))
+            report.end(check_release(EnvironmentView(env), version, declared, dict.fromkeys(declared, ()), "initialize").findings)
+            if cached is not None:
+                report.end(soundness(EnvironmentView(throwaway(cached.folder)), "contract"))
+                report.rows = cached.count
+                report.notes.append(f"compared with an environment that began at {cached.origin}")
+                report.end(same_as_new(throwaway(cached.folder), env, "compare with an upgraded environment"))
         remove(place)
 
     # -- parts ------------------------------------------------------------------------------------------------------------------------
@@ -193,11 +193,11 @@ class Track:
             try:
                 self.chain(source, target)
             except (StopInBetween, Refused) as refusal:
-                stops = refusal.refusals if isinstance(refusal, Refused) else (refusal,)
-                between = [each.stop for each in stops if isinstance(each, StopInBetween)]
-                if len(between) < len(stops):
+                refusals = refusal.refusals if isinstance(refusal, Refused) else (refusal,)
+                between = [each.stop for each in refusals if isinstance(each, StopInBetween)]
+                if len(between) < len(refusals):
                     raise
-                reasons = "; ".join(str(each.reason) for each in stops if isinstance(each, StopInBetween))
+                reasons = "; ".join(str(each.reason) for each in refusals if isinstance(each, StopInBetween))
                 report.notes.append(f"has to stop at {min(between)}: {reasons}")
                 report.via.append(min(between))
                 yield min(between), False
@@ -206,37 +206,39 @@ class Track:
                 yield target, True
                 return
 
-    def _look(self, env: Environment, chain: Chain, stop: Stop, report: Report, phase: str) -> Rows:
+    def _look(self, env: Environment, chain: Chain, cached: CachedEnvironment, report: Report, phase: str) -> Rows:
         """Check new and old readers after an upgrade whose way back is open; return the rows as they are now."""
         assert chain.source is not None
         declared = self.release.declarations(chain.target)
-        expected = carry(chain, stop.rows, declared)
+        expected = rows_after(chain, cached.rows, declared)
         with report.phase(phase):
-            sight = Sight(env)
-            seen = look_at(sight, chain.target, declared, expected, phase, marks=stop.marks)
+            view = EnvironmentView(env)
+            seen = check_release(view, chain.target, declared, expected, phase, marks=cached.marks)
             report.end(seen.findings)
-            back = look_back(sight, chain.source, stop.rows, frozenset(needs_spark(chain)) | _replaced(chain), phase, stop.marks)
-            report.end(back.findings)
-            report.fenced |= dict.fromkeys(f"{name}: {reason}" for name, reason in back.fenced.items())
-        report.rows = max(report.rows, stop.count)
+            previous = check_previous_release(
+                view, chain.source, cached.rows, frozenset(needs_spark(chain)) | _replaced(chain), phase, cached.marks
+            )
+            report.end(previous.findings)
+            report.fenced |= dict.fromkeys(f"{name}: {reason}" for name, reason in previous.fenced.items())
+        report.rows = max(report.rows, cached.count)
         return seen.found
 
     def _look_through_delta_rs(self, env: Environment, chain: Chain, rows: Rows, report: Report) -> None:
         """Read one collection a step, another one each time."""
         changed = [step.collection for step in chain.steps if step.collection in rows]
         if changed:
-            name = Draws(f"{self.seed}/{chain.target}").choice(changed)
+            name = SeededRandom(f"{self.seed}/{chain.target}").choice(changed)
             report.end(read_through_delta_rs(env, chain.target, name, rows[name], "contract"))
 
-    def _roll_back(self, env: Environment, stop: Stop, report: Report) -> None:
+    def _roll_back(self, env: Environment, cached: CachedEnvironment, report: Report) -> None:
         with report.phase("roll back"):
             leader.rollback(env, jobs=self.jobs)
-            declared = self.release.declarations(stop.version)
-            sight = Sight(env)
-            seen = look_at(sight, stop.version, declared, stop.rows, "roll back", marks=stop.marks, exact=False)
+            declared = self.release.declarations(cached.version)
+            view = EnvironmentView(env)
+            seen = check_release(view, cached.version, declared, cached.rows, "roll back", marks=cached.marks, exact=False)
             report.end(seen.findings)
             report.fenced |= dict.fromkeys(f"{name}: after the rollback, {reason}" for name, reason in seen.fenced.items())
-            report.end(soundness(sight, "roll back"))
+            report.end(soundness(view, "roll back"))
 
     def _with_rows(self, env: Environment, version: Version, rows: Expected, report: Report, *, everything: bool = False) -> Expected:
         """Write the rows of ``version``: of what it makes or changes, or of ``everything``."""
@@ -256,8 +258,8 @@ class Track:
         return found
 
     @contextmanager
-    def _copy(self, stop: Stop) -> Iterator[Environment]:
-        place = copy_environment(stop.folder, self._place("copy"))
+    def _copy(self, cached: CachedEnvironment) -> Iterator[Environment]:
+        place = copy_environment(cached.folder, self._place("copy"))
         try:
             yield throwaway(place)
         finally:

@@ -14,9 +14,9 @@ from pathlib import Path
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder.read import Release
-from airflow_provider_schemamig.core.testing.checkpoints import Arrival, Stops, needs_spark, no_start
+from airflow_provider_schemamig.core.testing.environment_cache import Arrival, EnvironmentCache, needs_spark, no_start
 from airflow_provider_schemamig.core.testing.errors import UnknownPath
-from airflow_provider_schemamig.core.testing.path_runner import Track
+from airflow_provider_schemamig.core.testing.path_runner import PathRunner
 from airflow_provider_schemamig.core.testing.released import Released, from_list, from_tags, known_paths, missing_paths
 from airflow_provider_schemamig.core.testing.results import PathEnded, PathFinding, PathKind, PathVerdict, Report, Result, UpgradePath
 from airflow_provider_schemamig.core.testing.rows.fixtures import Fixtures, completed, read_fixtures
@@ -54,31 +54,31 @@ class Rehearsal:
         return dict(missing_paths(self.released)) if self.released is not None else {}
 
     @functools.cached_property
-    def stops(self) -> Stops:
+    def cache(self) -> EnvironmentCache:
         """Make one environment that goes through every supported version."""
         versions = self.release.versions
         before = dict(zip(versions[1:], versions, strict=False))
-        return Stops(lambda version: self.track, before.get, self.jobs is not None)
+        return EnvironmentCache(lambda version: self.runner, before.get, self.jobs is not None)
 
     @functools.cached_property
-    def released_stops(self) -> Stops:
+    def released_cache(self) -> EnvironmentCache:
         """Make environments as users have them: each release by its own folder, as it came out."""
         assert self.released is not None
-        return Stops(self.track_of, self.released.before, self.jobs is not None)
+        return EnvironmentCache(self.runner_of, self.released.before, self.jobs is not None)
 
     @functools.cached_property
-    def track(self) -> Track:
-        return self._track(self.release, self.fixtures)
+    def runner(self) -> PathRunner:
+        return self._runner(self.release, self.fixtures)
 
-    def track_of(self, version: Version) -> Track:
-        """Return the track of a release as it came out. Rows of versions that the folder under test does not have are generated."""
+    def runner_of(self, version: Version) -> PathRunner:
+        """Return the runner of a release as it came out. Rows of versions that the folder under test does not have are generated."""
         assert self.released is not None
         release = self.released.of(version).release
         assert release is not None  # paths lead only where a folder is
-        return self._track(release, completed(self.fixtures, release))
+        return self._runner(release, completed(self.fixtures, release))
 
-    def _track(self, release: Release, fixtures: Fixtures) -> Track:
-        return Track(release, fixtures, self.scratch, self.seed, self.jobs or without_spark)
+    def _runner(self, release: Release, fixtures: Fixtures) -> PathRunner:
+        return PathRunner(release, fixtures, self.scratch, self.seed, self.jobs or without_spark)
 
     def find(self, text: str) -> tuple[UpgradePath, ...]:
         """Return the paths written ``1.0.0..1.3.0``, ``new..1.3.0``, or as an id. Raises UnknownPath."""
@@ -93,12 +93,12 @@ class Rehearsal:
             return Arrival(None, None)
         if path.kind is PathKind.RELEASED:
             assert path.source is not None
-            return self.released_stops.at(path.source)
-        found = self.stops.at(path.source or path.target)
+            return self.released_cache.at(path.source)
+        found = self.cache.at(path.source or path.target)
         if path.kind is not PathKind.STEP:
             return found
-        done = self.stops.at(path.target)
-        return Arrival(found.stop, done.step, done.writes)
+        done = self.cache.at(path.target)
+        return Arrival(found.cached, done.step, done.writes)
 
     def run(self, path: UpgradePath) -> Result:
         """Take one path, with all it needs before."""
@@ -121,20 +121,20 @@ class Rehearsal:
 
     def _take(self, path: UpgradePath, arrival: Arrival, report: Report) -> Result | None:
         if path.source is None:
-            self.track.fresh(arrival.stop, report)
+            self.runner.fresh(arrival.cached, report)
             return None
-        if arrival.stop is None:
+        if arrival.cached is None:
             report.end([no_start(path.source)])
-        assert arrival.stop is not None
+        assert arrival.cached is not None
         if path.kind is PathKind.STEP:
-            self.track.interrupted(arrival.stop, path.target, arrival.writes, report)
+            self.runner.interrupted(arrival.cached, path.target, arrival.writes, report)
             return None
-        track = self.track if path.kind is PathKind.DIRECT else self.track_of(path.target)
+        runner = self.runner if path.kind is PathKind.DIRECT else self.runner_of(path.target)
         with report.phase("plan"):
-            without = track.spark_for(path.source, path.target) if self.jobs is None else ()
+            without = runner.spark_for(path.source, path.target) if self.jobs is None else ()
         if without:
             return needs_spark(path, without)
-        track.direct(arrival.stop, path.target, report, track.release.path)
+        runner.direct(arrival.cached, path.target, report, runner.release.path)
         return None
 
 

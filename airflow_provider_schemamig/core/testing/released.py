@@ -73,7 +73,7 @@ def missing_paths(released: Released) -> tuple[tuple[UpgradePath, Refusal], ...]
                 continue
             path = UpgradePath(PathKind.RELEASED, source.version, target.version)
             if order[source.version] > order[target.version]:
-                if not _is_mended(released, order, source.version, target.version):
+                if not _is_repaired(released, order, source.version, target.version):
                     steps = _steps(released, source)
                     found.append((path, BackportBreaksPath(backport=source.version, existing=target.version, steps=steps)))
             elif target.release is not None and source.version >= target.release.min_version:
@@ -81,7 +81,7 @@ def missing_paths(released: Released) -> tuple[tuple[UpgradePath, Refusal], ...]
     return tuple(found)
 
 
-def _is_mended(released: Released, order: Mapping[Version, int], source: Version, target: Version) -> bool:
+def _is_repaired(released: Released, order: Mapping[Version, int], source: Version, target: Version) -> bool:
     """Return whether a later patch release of the target's line takes the backport's users past it."""
     line = (target.major, target.minor)
     later = (point for point in released.points if order[point.version] > order[source] or point is released.points[-1])

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.testing.checkpoints import Arrival
+from airflow_provider_schemamig.core.testing.environment_cache import Arrival
 from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import PathKind, PathVerdict, Result, UpgradePath
 

@@ -15,10 +15,10 @@ from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, FillSuperseded
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
+from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files, scratch
-from airflow_provider_schemamig.core.transfer.row_transfer import Flow
+from airflow_provider_schemamig.core.transfer.row_transfer import RowTransfer
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -26,29 +26,31 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 Report = Callable[[int, int, int], None]
 
 
-def copy(env: EnvironmentRoot, flow: Flow, version: int, jobs: JobRunner, pace: Pace, report: Report, rows_per_second: int | None) -> int:
+def copy(
+    env: EnvironmentRoot, transfer: RowTransfer, version: int, jobs: JobRunner, pace: Pace, report: Report, rows_per_second: int | None
+) -> int:
     """Copy the source at ``version``, or go on with it; returns the rows written. ``rows_per_second``: of an earlier copy.
 
     Safe to repeat, to race by twins, and to lose at any point.
     """
-    store = flow.source_store(env)
+    store = transfer.source_store(env)
     files = [file for _, file in sorted(active_files(store, version).items())]
     head = read_head(store, version)
-    reached = position(flow.target_store(env), flow.chain, 0)
+    reached = position(transfer.target_store(env), transfer.chain, 0)
     report(reached.at, len(files), reached.rows)
     size = _first_batch(files, rows_per_second)
     while reached.at < len(files):
-        control = pace.begin("copy", flow.collection)
+        control = pace.begin("copy", transfer.collection)
         batch = _next(files, reached.at, control.max_files or BATCH_FILES, size.bytes)
         started = time.monotonic()
         refused: SchemamigError | None = None
         try:
-            _copy_batch(env, flow, head, batch, reached, jobs)
+            _copy_batch(env, transfer, head, batch, reached, jobs)
         except (ConcurrentTransaction, FillSuperseded) as error:
             refused = error
-        before, reached = reached, position(flow.target_store(env), flow.chain, 0)
+        before, reached = reached, position(transfer.target_store(env), transfer.chain, 0)
         if refused is not None and reached == before:
-            raise TwinWasFirst(collection=flow.collection, step=f"the batch from file {before.at}") from refused
+            raise StepAlreadyMade(collection=transfer.collection, step=f"the batch from file {before.at}") from refused
         report(reached.at, len(files), reached.rows)
         seconds = time.monotonic() - started
         size.after(sum(int(file.get("size") or 0) for file in batch), seconds)
@@ -74,13 +76,15 @@ def _next(files: Sequence[RawAction], first: int, max_files: int, max_bytes: int
     return files[first : first + taken]
 
 
-def _copy_batch(env: EnvironmentRoot, flow: Flow, head: Head, batch: Sequence[RawAction], reached: LinkPosition, jobs: JobRunner) -> None:
+def _copy_batch(
+    env: EnvironmentRoot, transfer: RowTransfer, head: Head, batch: Sequence[RawAction], reached: LinkPosition, jobs: JobRunner
+) -> None:
     lo, hi = reached.at, reached.at + len(batch)
-    with scratch(env, flow.chain.generation, f"{flow.target}-copy-{lo}-{hi}", head, batch) as uri:
+    with scratch(env, transfer.chain.generation, f"{transfer.target}-copy-{lo}-{hi}", head, batch) as uri:
         request = {
-            **flow.link_request(env, lo, hi),
-            "shard_uri": env.table_location(flow.target_uri).uri,
-            "inputs": flow.over(env, {"uri": uri, "version": 0}),
+            **transfer.link_request(env, lo, hi),
+            "shard_uri": env.table_location(transfer.target_uri).uri,
+            "inputs": transfer.over(env, {"uri": uri, "version": 0}),
             "mode": "append",
         }
         jobs.run("fill", request)

@@ -50,7 +50,7 @@ class CopyTooOld(Conflict):
         )
 
 
-class TwinWasFirst(Conflict):
+class StepAlreadyMade(Conflict):
     """Another process of this generation made the very step; look again and go on from there."""
 
     code = "twin_was_first"
@@ -67,14 +67,14 @@ class Paused(Conflict):
 
     code = "paused"
     message = "{stage} waits: {why}."
-    next_action = "Run it again when that is over; {ways_out}."
+    next_action = "Run it again when that is over; {how_to_end}."
     stage: str
     why: str
     scopes: tuple[str, ...]
     hours: bool
 
     @property
-    def ways_out(self) -> str:
+    def how_to_end(self) -> str:
         """Return the commands that end it, each of which takes back only what was said of its own scope."""
         names = dict.fromkeys(scope.removeprefix("last_step/") for scope in self.scopes)
         commands = ["`schemamig resume`" if name == "*" else f"`schemamig resume --collection {name}`" for name in names]

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Generation
 from airflow_provider_schemamig.core.storage import ReadStore, Store, confirm, require_safe_log_store
-from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
+from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 
 #: One transaction version for all: what tells links apart is their application id.
 TXN_VERSION = 1
@@ -89,7 +89,7 @@ def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
     """Commit a link that brings no rows, because from ``lo`` to ``hi`` nothing changed after all; return the target's version of it.
 
     What was undone again by ``hi`` may be on its way from a slower process that has seen less, or from a driver whose process died: it has
-    to find the transaction id of ``lo`` taken. Raises TwinWasFirst if that is so already; as ``delta.commit.commit`` does.
+    to find the transaction id of ``lo`` taken. Raises StepAlreadyMade if that is so already; as ``delta.commit.commit`` does.
     """
     require_safe_log_store(store)
     head = read_head(store)
@@ -98,14 +98,14 @@ def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
 
     def judge(commit: LogCommit) -> None:
         if any(txn.get("appId") == app_id for txn in commit.txns):
-            raise TwinWasFirst(step=step)
+            raise StepAlreadyMade(step=step)
 
     if read_fence(store, app_id) is not None:
-        raise TwinWasFirst(step=step)
+        raise StepAlreadyMade(step=step)
     tag = _EmptyLink(chain.generation, Epoch(0), chain.name, chain, lo, hi)
     appended = put_txns(store, head, {app_id: TXN_VERSION}, tag, judge)
     if confirm([appended.receipt]):  # on a local disk a driver that was about to commit may have put its own there
-        raise TwinWasFirst(step=step)
+        raise StepAlreadyMade(step=step)
     return appended.version
 
 

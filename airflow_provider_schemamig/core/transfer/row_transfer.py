@@ -24,7 +24,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class RowTransfer:
     """``query`` is row-local over ``{own}``, which is the source table shown by ``projection`` (a SELECT list).
 
     ``columns`` are the target's, filled by name. ``match``: the target's key columns by which a changed row finds its predecessor; empty:

@@ -19,10 +19,10 @@ from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDiges
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
+from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position, put_empty_link
 from airflow_provider_schemamig.core.transfer.file_subset import scratch
-from airflow_provider_schemamig.core.transfer.row_transfer import Flow
+from airflow_provider_schemamig.core.transfer.row_transfer import RowTransfer
 
 _TRIES = 3
 
@@ -40,15 +40,15 @@ class Tailed:
     rows: int
 
 
-def tail(env: EnvironmentRoot, flow: Flow, reached: LinkPosition, upto: int, jobs: JobRunner) -> Tailed:
+def tail(env: EnvironmentRoot, transfer: RowTransfer, reached: LinkPosition, upto: int, jobs: JobRunner) -> Tailed:
     """Bring in the source's commits after ``reached`` up to version ``upto``. Exactly once, whoever else does it.
 
-    Raises TwinWasFirst; SourceVacuumed, ChangeDataMissing, LogTruncated if the history is gone.
+    Raises StepAlreadyMade; SourceVacuumed, ChangeDataMissing, LogTruncated if the history is gone.
     """
     delta: RowsDigest | None = NO_ROWS
     rows = 0
-    for first, last in ranges(env, flow, reached.at, upto):
-        result = _link(env, flow, reached.at, first, last, jobs)
+    for first, last in ranges(env, transfer, reached.at, upto):
+        result = _link(env, transfer, reached.at, first, last, jobs)
         if result is None:
             continue
         if result["skipped"]:
@@ -66,23 +66,23 @@ def again(attempt: Callable[[], T]) -> T:
     for _ in range(_TRIES - 1):
         try:
             return attempt()
-        except (TwinWasFirst, ConcurrentWrite):
+        except (StepAlreadyMade, ConcurrentWrite):
             continue
     return attempt()
 
 
-def where(env: EnvironmentRoot, flow: Flow, start: int, after: int) -> LinkPosition:
+def where(env: EnvironmentRoot, transfer: RowTransfer, start: int, after: int) -> LinkPosition:
     """Return how far the target has followed the source, which it copied at version ``start``; looks after the target's version
     ``after``."""
-    return position(flow.target_store(env), flow.chain, start, after)
+    return position(transfer.target_store(env), transfer.chain, start, after)
 
 
-def ranges(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+def ranges(env: EnvironmentRoot, transfer: RowTransfer, lo: int, hi: int) -> Iterator[tuple[int, int]]:
     """Yield (exclusive, inclusive) ranges of versions with one schema each: change data cannot be read across a change of it.
 
     What is shown in the columns of one version is one range: then it comes whole or not at all.
     """
-    for version in _new_schemas(env, flow, lo, hi) if flow.shown_at is None else ():
+    for version in _new_schemas(env, transfer, lo, hi) if transfer.shown_at is None else ():
         if version - 1 > lo:
             yield lo, version - 1
             lo = version - 1
@@ -90,9 +90,9 @@ def ranges(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[tuple
         yield lo, hi
 
 
-def _new_schemas(env: EnvironmentRoot, flow: Flow, lo: int, hi: int) -> Iterator[int]:
+def _new_schemas(env: EnvironmentRoot, transfer: RowTransfer, lo: int, hi: int) -> Iterator[int]:
     """Yield the versions after ``lo`` that have another schema than the one before; seals and properties are none."""
-    store = flow.source_store(env)
+    store = transfer.source_store(env)
     schema: Any = None
     for commit in commits(store, lo, hi):
         if commit.metadata is not None:
@@ -109,45 +109,45 @@ def _schema_at(store: ReadStore, version: int) -> Any:
         return None
 
 
-def _link(env: EnvironmentRoot, flow: Flow, lo: int, first: int, last: int, jobs: JobRunner) -> dict[str, Any] | None:
+def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last: int, jobs: JobRunner) -> dict[str, Any] | None:
     """Write one link of the chain from ``lo`` to ``last``; nothing changed between ``lo`` and ``first``.
 
     None if nothing changed after ``first`` either: then there is no link.
     """
-    difference = file_difference(flow.source_store(env), first, last)
+    difference = file_difference(transfer.source_store(env), first, last)
     if not difference.changed:
         return None
-    with _changes(env, flow, first, last, difference) as changes:
+    with _changes(env, transfer, first, last, difference) as changes:
         request = {
-            **flow.link_request(env, lo, last),
-            "target_uri": env.table_location(flow.target_uri).uri,
-            "source_view": flow.source_view,
-            "inputs": flow.lookup_inputs(env),
-            "projection": flow.projection,
+            **transfer.link_request(env, lo, last),
+            "target_uri": env.table_location(transfer.target_uri).uri,
+            "source_view": transfer.source_view,
+            "inputs": transfer.lookup_inputs(env),
+            "projection": transfer.projection,
             "changes": changes,
-            "match": list(flow.match),
-            "source": {"uri": env.table_location(flow.source_uri).uri, "version": last},
+            "match": list(transfer.match),
+            "source": {"uri": env.table_location(transfer.source_uri).uri, "version": last},
         }
         try:
             result = jobs.run("apply", request)
         except (ConcurrentTransaction, FillSuperseded) as error:
-            raise TwinWasFirst(collection=flow.collection, step=f"the tail after version {lo}") from error
+            raise StepAlreadyMade(collection=transfer.collection, step=f"the tail after version {lo}") from error
     if result["table_version"] is None:
-        return {**result, "table_version": put_empty_link(flow.target_store(env), flow.chain, lo, last)}
+        return {**result, "table_version": put_empty_link(transfer.target_store(env), transfer.chain, lo, last)}
     return result
 
 
 @contextlib.contextmanager
-def _changes(env: EnvironmentRoot, flow: Flow, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
+def _changes(env: EnvironmentRoot, transfer: RowTransfer, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
     """Yield the request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
     only_new = not difference.removed
-    shown = read_head(flow.source_store(env), hi if flow.shown_at is None else flow.shown_at)
-    if not only_new and not any(_new_schemas(env, flow, lo, hi)) and has_cdf(flow.source_store(env), lo, hi):
-        yield {"kind": "cdf", "uri": env.table_location(flow.source_uri).uri, "from": lo + 1, "to": hi}
+    shown = read_head(transfer.source_store(env), hi if transfer.shown_at is None else transfer.shown_at)
+    if not only_new and not any(_new_schemas(env, transfer, lo, hi)) and has_cdf(transfer.source_store(env), lo, hi):
+        yield {"kind": "cdf", "uri": env.table_location(transfer.source_uri).uri, "from": lo + 1, "to": hi}
         return
     with contextlib.ExitStack() as stack:
         found: dict[str, Any] = {"kind": "files"}
         for name, files in (("added", difference.added), ("removed", difference.removed)):
-            key = f"{flow.target}-{name}-{lo}-{hi}"
-            found[name] = stack.enter_context(scratch(env, flow.chain.generation, key, shown, files)) if files else None
+            key = f"{transfer.target}-{name}-{lo}-{hi}"
+            found[name] = stack.enter_context(scratch(env, transfer.chain.generation, key, shown, files)) if files else None
         yield found

@@ -183,7 +183,7 @@ def _start_of(one: tuple[int, float], other: tuple[int, float], known: float) ->
 
 @dataclass
 class Pace:
-    """``read`` gives the newest state of the ledger; it may raise to end the work (``LeaderWriter.look_again`` does when fenced).
+    """``read`` gives the newest state of the ledger; it may raise to end the work (``LeaderWriter.refresh`` does when fenced).
 
     ``waits`` False: instead of waiting it raises Paused.
     """

@@ -64,7 +64,7 @@ def alter(
     done = _done(state, claim_id)
     if done is None:
         _target(state, statement)  # a statement that is refused writes nothing
-    _end_holds_of_nobody(env, state, listen)
+    _end_holds_without_time(env, state, listen)
     if done is not None:
         return done
     view, planned = _plan(env, statement)
@@ -103,7 +103,7 @@ def _done(state: State, claim_id: str | None) -> Outcome | None:
     return None
 
 
-def _end_holds_of_nobody(env: EnvironmentRoot, state: State, listen: Listener) -> None:
+def _end_holds_without_time(env: EnvironmentRoot, state: State, listen: Listener) -> None:
     """End the holds that were wanted for no time at all, which a kill right after the commit leaves open in everybody's way."""
     for hold in open_holds(state):
         if not state.deployments[hold.generation].hold_seconds:

@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, keep_fences, lead, no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, known, names_of, table_store
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import went_ahead
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import unreleased_change
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -89,7 +89,7 @@ def compare_and_evolve_schema(
         answer = _answer(env, state, collection, expected, new)
         if answer is not None:
             return answer
-        leader = _work(env, state, listen)
+        leader = _leader_of(env, state, listen)
         claim = _claim(leader, collection, expected, new)
         if claim is not None:
             _finish(leader, claim)
@@ -145,7 +145,7 @@ def _changes(entry: SchemaEntry, new: Declaration) -> tuple[Change, ...]:
 # --- the change ----------------------------------------------------------------------------------------------------------------------
 
 
-def _work(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
+def _leader_of(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
     no_open_deployment(state)
     if state.leader is None:
         raise WrongState(
@@ -176,11 +176,11 @@ def _claim(leader: LeaderWriter, collection: CollectionName, expected: SchemaId,
         if state.objects[collection].schema_id != expected:
             return ()
         schema_id = state.next_schema_id(collection)
-        known = state.ahead.get((collection, schema_id))
+        known = state.unreleased.get((collection, schema_id))
         if known is not None and known.epoch == leader.epoch:
             claim = known
             return ()
-        claim = went_ahead(state, collection, new, schema_id, leader.epoch)
+        claim = unreleased_change(state, collection, new, schema_id, leader.epoch)
         return (Put(claim),)
 
     leader.append(decide)

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.tables.clustering import STAGE
 
 #: The one element whose work on rows is no backfill.
 _CLUSTERING = "clustering"
-_WORK = {ElementState.VALIDATE: "validation", ElementState.REORG: "backfill"}
+_ROW_STATES = {ElementState.VALIDATE: "validation", ElementState.REORG: "backfill"}
 
 
 def elements_json(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def _phase(element: Element) -> str:
         return "last step"
     if element.state is ElementState.REORG and element.name == _CLUSTERING:
         return _CLUSTERING
-    return _WORK.get(element.state, "entered")
+    return _ROW_STATES.get(element.state, "entered")
 
 
 def _waits(state: State, element: Element) -> str | None:

@@ -248,7 +248,7 @@ class ChangeNotInRelease(Refusal):
     changes: Sequence[str]
 
 
-class MovedAhead(Refusal):
+class RenamedOutsideRelease(Refusal):
     """A release's query reads a collection that was renamed or dropped outside of one. ``now``: its name here; None: it is gone.
 
     ``columns``: those whose names other columns of it have here.

@@ -43,7 +43,7 @@ class TableChange:
     step: MergedStep | None = None
     target: Target | None = None
     #: The step was taken back.
-    is_back: bool = False
+    is_rolled_back: bool = False
 
     @property
     def collection(self) -> CollectionName:
@@ -61,12 +61,12 @@ class TableChange:
         """Return for each path of ``new`` the columns before that it comes from; those that come from none are left out."""
         match self.step:
             case Evolve() as step:
-                return _evolved(step, is_back=self.is_back)
-            case RewriteStep() as step if self.is_back:
+                return _evolved(step, is_rolled_back=self.is_rolled_back)
+            case RewriteStep() as step if self.is_rolled_back:
                 return column_origins(step.down) if step.down is not None else {}
             case RewriteStep() as step if self.target is not None:
                 return _through(column_origins(step.up), {step.old.name: self.target.projection_of(step.collection)})
-            case Create(fill=str(query)) | Replace(fill=str(query)) if self.target is not None and not self.is_back:
+            case Create(fill=str(query)) | Replace(fill=str(query)) if self.target is not None and not self.is_rolled_back:
                 shapes = {item.collection: item.projection for item in self.target.inputs_of(self.collection)}
                 return _through(column_origins(query), shapes)
             case _:
@@ -81,7 +81,7 @@ class DeploymentChanges:
     source: Version | None
     target: Version | None
     approved_by: str | None
-    is_back: bool
+    is_rolled_back: bool
     tables: tuple[TableChange, ...]
 
 
@@ -89,16 +89,16 @@ def table_changes(env: EnvironmentRoot, generation: Generation) -> DeploymentCha
     """Return what the commit of a generation, or the rollback after its commit, changed. Comments and order alone change no collection."""
     state = LedgerReader(env).state()
     deployment = deployment_of(state, generation)
-    is_back = deployment.state is DeploymentState.ROLLED_BACK
-    source, target = (deployment.target, deployment.source) if is_back else (deployment.source, deployment.target)
-    was_committed = deployment.state is DeploymentState.COMMITTED or (is_back and generation in state.holds)
+    is_rolled_back = deployment.state is DeploymentState.ROLLED_BACK
+    source, target = (deployment.target, deployment.source) if is_rolled_back else (deployment.source, deployment.target)
+    was_committed = deployment.state is DeploymentState.COMMITTED or (is_rolled_back and generation in state.holds)
     tables: tuple[TableChange, ...] = ()
     if was_committed:
         wanted = plan_of(env, deployment).target
         retired = {row.collection: row.uri for row in state.shards.values() if row.retired_by == generation}
         places = _Places(env, state, retired)
-        tables = tuple(places.change(step, wanted, is_back=is_back) for step in wanted.steps)
-    return DeploymentChanges(generation, source, target, deployment.promoted_by, is_back, tables)
+        tables = tuple(places.change(step, wanted, is_rolled_back=is_rolled_back) for step in wanted.steps)
+    return DeploymentChanges(generation, source, target, deployment.promoted_by, is_rolled_back, tables)
 
 
 def tables_now(env: EnvironmentRoot, collections: Sequence[str]) -> tuple[TableChange, ...]:
@@ -116,11 +116,11 @@ class _Places:
     #: What the deployment retired, by collection: URIs as the ledger has them.
     retired: Mapping[CollectionName, str]
 
-    def change(self, step: MergedStep, target: Target, *, is_back: bool) -> TableChange:
+    def change(self, step: MergedStep, target: Target, *, is_rolled_back: bool) -> TableChange:
         old = None if isinstance(step, Create) else step.old
         new = None if isinstance(step, Remove) else step.new
-        before, after = (new, old) if is_back else (old, new)
-        return self.found(_kind(step, before, after), before, after, step, target, is_back)
+        before, after = (new, old) if is_rolled_back else (old, new)
+        return self.found(_kind(step, before, after), before, after, step, target, is_rolled_back)
 
     def found(
         self,
@@ -129,7 +129,7 @@ class _Places:
         new: Declaration | None,
         step: MergedStep | None = None,
         target: Target | None = None,
-        is_back: bool = False,
+        is_rolled_back: bool = False,
     ) -> TableChange:
         uri = version = None
         if new is not None and new.name in self.state.objects:
@@ -137,7 +137,7 @@ class _Places:
             uri, version = self._uri(self.state.shards[entry.shard].uri), entry.since_table_version
         old_uri = self.retired.get(old.name) if old is not None else None
         before = uri if old_uri is None and old is not None and kind in (ALTERED, RENAMED) else old_uri and self._uri(old_uri)
-        return TableChange(kind, old, new, before, uri, version, step, target, is_back)
+        return TableChange(kind, old, new, before, uri, version, step, target, is_rolled_back)
 
     def _uri(self, uri: str) -> str:
         return self.env.table_location(uri).uri
@@ -156,15 +156,15 @@ def _kind(step: MergedStep, before: Declaration | None, after: Declaration | Non
 # --- where columns come from ---------------------------------------------------------------------------------------------------------
 
 
-def _evolved(step: Evolve, *, is_back: bool) -> Origins:
+def _evolved(step: Evolve, *, is_rolled_back: bool) -> Origins:
     """Return the origins of all columns and fields of an evolution, by their paths."""
     old, new = dict(_fields(step.old)), dict(_fields(step.new))
     pairs = [(before, translate(before, step.renames)) for before in old if not _is_dropped(before, step.drops)]
-    name = step.new.name if is_back else step.old.name
+    name = step.new.name if is_rolled_back else step.old.name
     found: dict[str, tuple[ColumnOrigin, ...]] = {}
     for before, after in pairs:
         if after in new:
-            was, now = (after, before) if is_back else (before, after)
+            was, now = (after, before) if is_rolled_back else (before, after)
             found[now] = (ColumnOrigin(name, was, old[before].type == new[after].type),)
     return found
 

@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from airflow_provider_schemamig.core.access import writer as writers
-from airflow_provider_schemamig.core.access.errors import KeyViolated, RowsTwice, UnusableColumns
+from airflow_provider_schemamig.core.access.errors import DuplicateRows, KeyViolated, UnusableColumns
 from airflow_provider_schemamig.core.access.statement import run_statement
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
@@ -75,7 +75,7 @@ def flights(lake: SparkLake) -> list[tuple[Any, ...]]:
 ID, PAIR, PLANE = "PRIMARY KEY (id)", "UNIQUE (day, plane)", "FOREIGN KEY (plane)"
 
 
-def test_what_is_written(lake: SparkLake) -> None:
+def test_keys_what_is_written(lake: SparkLake) -> None:
     writer = lake.env.writer("flights", spark=lake.spark)
     assert violation(lambda: writer.append(frame(lake, (3, 3, "N1"), (4, 3, "N2")))) == (ID, 1, ("(3)",))
     rows = frame(lake, (4, 2, None), (5, 2, "N2"))
@@ -85,7 +85,7 @@ def test_what_is_written(lake: SparkLake) -> None:
 
 
 @pytest.mark.soak
-def test_what_is_refused(lake: SparkLake) -> None:
+def test_keys_what_is_refused(lake: SparkLake) -> None:
     writer = lake.env.writer("flights", spark=lake.spark)
     assert violation(lambda: writer.append(frame(lake, (4, 4, "N1"), (5, 5, "N9")))) == (PLANE, 1, ("(N9)",))
     assert violation(lambda: writer.overwrite(frame(lake, (1, 1, "N1"), (2, 1, "N1")))) == (PAIR, 2, ("(1, N1)",))
@@ -115,7 +115,7 @@ def test_a_merge_speaks_of_its_own_rows(lake: SparkLake) -> None:
     """Two for one row of the table, two for a new one, two for NULL; a merge on nothing, and of rows without columns."""
     before, writer = flights(lake), lake.env.writer("flights", spark=lake.spark)
     for day, sample in ((2, "(2)"), (9, "(9)"), (None, "()")):
-        with pytest.raises(RowsTwice, match="2 rows of the merge are equal in day to others of it") as refused:
+        with pytest.raises(DuplicateRows, match="2 rows of the merge are equal in day to others of it") as refused:
             writer.merge(frame(lake, (10, day, "N1"), (11, day, "N2")), on=["day"])
         assert (refused.value.count, refused.value.sample, refused.value.retryable) == (2, (sample,), False)
     with pytest.raises(UnusableColumns, match="merge was called with no columns to merge on"):
@@ -139,7 +139,7 @@ def test_a_table_that_refers_to_itself(lake: SparkLake) -> None:
 
 
 @pytest.mark.soak
-def test_what_others_bring_is_found_with_its_commit(lake: SparkLake) -> None:
+def test_keys_what_others_bring_is_found_with_its_commit(lake: SparkLake) -> None:
     known = {(FLIGHTS, key.rule): Validated(1, 1) for key in keys_in_force(lake.state, FLIGHTS)}
     append(lake, (3, 9, "N9"), (8, 1, "N1"))
     append(lake, (9, 3, "N1"))

@@ -104,7 +104,7 @@ def _set_run(run_id: str, state: str) -> None:
         run.state = state
 
 
-def test_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
+def test_real_lake_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
     assert upgrade(releases[0])[""][0] == "success"
     assert found(lake) == ("1.0.0", {"flights": ["id", "origin"], "planes": ["tail"]})
 

@@ -81,7 +81,7 @@ def test_one_waits_and_goes_on_by_itself_after_the_upgrade(run_dag: RunDag, two:
     assert not any(state.waits for state in read_states(two.env("b")))
 
 
-def test_what_is_not_paused_is_brought_before_the_task_waits(two: Replicas) -> None:
+def test_replicate_what_is_not_paused_is_brought_before_the_task_waits(two: Replicas) -> None:
     """With both in one task; in one process, Airflow runs mapped tasks one after the other, in any order."""
     two.bring("a", "b", "trips", "lines")
     two.upgrade("a", to=2)

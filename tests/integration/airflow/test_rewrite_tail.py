@@ -54,7 +54,9 @@ def write_while_it_waits(lake: Rewritten, person: Answer, monkeypatch: pytest.Mo
     return rounds
 
 
-def test_it_is_followed_while_a_person_thinks(run_dag: RunDag, lake: Rewritten, played: RowJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewrite_tail_is_followed_while_a_person_thinks(
+    run_dag: RunDag, lake: Rewritten, played: RowJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     person = Answer("Approve")
     rounds = write_while_it_waits(lake, person, monkeypatch)
     found = upgrade(run_dag, lake, gate="approval")

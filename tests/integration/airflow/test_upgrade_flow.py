@@ -87,7 +87,7 @@ def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypat
     assert states(found, "fill", "change", "cutover_and_commit", "") == ["success"] * 4
 
 
-def test_what_is_rewritten_is_copied_and_followed_until_it_is_promoted(run_dag: RunDag, verbs: FakeVerbs) -> None:
+def test_upgrade_flow_what_is_rewritten_is_copied_and_followed_until_it_is_promoted(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.fills, verbs.rewritten = ["stats"], ["planes"]
     verbs.raises["tail"] = [Overtaken()]
     found = upgrade(run_dag)
@@ -139,7 +139,7 @@ def test_a_tail_that_is_refused_blocks_nothing_and_is_told(run_dag: RunDag, verb
     assert states(found, "cutover_and_commit", "cleanup", "") == ["success", "success", "failed"]
 
 
-def test_nothing_to_do_skips_everything(run_dag: RunDag, verbs: FakeVerbs) -> None:
+def test_upgrade_flow_nothing_to_do_skips_everything(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.due = False
     found = upgrade(run_dag)
     assert states(found, "fingerprint", "preflight", "gate", *LEADER) == ["skipped"] * 10
@@ -203,7 +203,7 @@ def test_conflicts_are_tried_again(run_dag: RunDag, verbs: FakeVerbs) -> None:
 
 
 @pytest.mark.parametrize("verb, task", [("promote", "promote"), ("cutover", "cutover_and_commit")])
-def test_what_is_refused_fails_on_the_first_try(run_dag: RunDag, verbs: FakeVerbs, verb: str, task: str) -> None:
+def test_upgrade_flow_what_is_refused_fails_on_the_first_try(run_dag: RunDag, verbs: FakeVerbs, verb: str, task: str) -> None:
     verbs.raises[verb] = [Incompatible()]
     found = upgrade(run_dag)
     assert found[task] == ("failed", 1)

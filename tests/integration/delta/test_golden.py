@@ -263,7 +263,7 @@ def test_tables_with_every_feature_switched_on(table: Table) -> None:
     assert table.head.declaration(NAME).fields[-1].name == "later"
 
 
-def test_what_a_dropped_column_held_does_not_come_back(table: Table) -> None:
+def test_golden_commits_what_a_dropped_column_held_does_not_come_back(table: Table) -> None:
     fill(table)
     table.commit(DropColumn(path("n")))
     table.commit(AddColumn(path("n"), Field("n", INT)))

@@ -31,7 +31,7 @@ def test_a_text_is_what_the_release_says_and_not_what_the_environment_holds(spar
 
 
 @pytest.mark.soak
-def test_what_was_written_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_online_again_what_was_written_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     """What a statement is told by is the operation that Spark names in its commit."""
     before, after = "CREATE TABLE t (id BIGINT, v INT);", "CREATE TABLE t (id BIGINT, v INT, c INT DEFAULT 5);"
     first, second = releases(tmp_path, (before, ""), (after, 'evolution("t")'))

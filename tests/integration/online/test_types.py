@@ -29,7 +29,7 @@ NEW = "CREATE TABLE t (id BIGINT, s INT, d STRING NOT NULL DEFAULT 1, p STRING) 
 
 
 @pytest.mark.soak
-def test_there_and_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_online_types_there_and_back(spark: SparkSession, tmp_path: Path) -> None:
     product, lake = Product(tmp_path / "product"), SparkLake(spark, Environment.open(str(tmp_path / "lake")))
     first, second = product.release("1.0.0", OLD), product.release("1.1.0", NEW, 'evolution("t")')
     lake.upgrade(first)

@@ -103,7 +103,7 @@ def test_by_key_two_rows_of_one_key_are_refused_also_from_two_batches(rewrite: R
 
 
 @pytest.mark.soak
-def test_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite: Rewrite) -> None:
+def test_apply_job_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite: Rewrite) -> None:
     rewrite.make_source("")
     rewrite.make_target("b")
     lo = rewrite.version()
@@ -131,7 +131,7 @@ def test_what_only_came_is_inserted_and_what_came_and_went_is_no_commit(rewrite:
 
 
 @pytest.mark.soak
-def test_what_cannot_be_done_is_a_typed_error_and_writes_nothing(rewrite: Rewrite) -> None:
+def test_apply_job_what_cannot_be_done_is_a_typed_error_and_writes_nothing(rewrite: Rewrite) -> None:
     rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     rewrite.make_target("b")
     lo = rewrite.version()

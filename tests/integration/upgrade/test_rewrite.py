@@ -73,7 +73,7 @@ def change_rows(lake: SparkLake) -> None:
 
 
 @pytest.mark.soak
-def test_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, Path]) -> None:
+def test_rewrite_there_and_back_and_there_again(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.upgrade(releases[0])
     add_rows(lake, 0, 300)
     generation = commands.preflight(lake.env, releases[1], jobs=EmbeddedRunner).generation

@@ -73,7 +73,7 @@ def counted(lake: SparkLake) -> dict[str, int]:
 
 
 @pytest.mark.soak
-def test_there_and_back_and_there_for_good(lake: SparkLake, releases: tuple[Path, Path]) -> None:
+def test_upgrade_there_and_back_and_there_for_good(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.upgrade(releases[0])
     add_flights(lake, 0, ROWS)
     lake.sql("INSERT INTO {stats} VALUES ('C0'), ('C1')")

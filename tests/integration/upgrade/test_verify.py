@@ -34,7 +34,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> SparkLake:
     return lake
 
 
-def test_what_rows_break(lake: SparkLake, tmp_path: Path) -> None:
+def test_verify_what_rows_break(lake: SparkLake, tmp_path: Path) -> None:
     """By a writer that looks at nothing, and writes no statistics."""
     path = lake.folder("flights")
     good = {"id": 7, "s": {"a": 7, "b": None}, "plane": "N1", "n": 7}

@@ -80,6 +80,6 @@ def test_a_waiting_gate_has_the_button_plan_and_says_what_to_type(airflow: LiveA
     assert {entry.who for entry in read_history(Environment.open(lake)) if entry.what in ("promote", "expand", "cutover")} == {"ann"}
 
 
-def test_it_listens_on_this_machine_only(airflow: LiveAirflow) -> None:
+def test_live_forms_it_listens_on_this_machine_only(airflow: LiveAirflow) -> None:
     found = {address for group in airflow.groups() for pid in in_group(group) for address in listening(pid)}
     assert found == {f"127.0.0.1:{airflow.port}"}

@@ -70,7 +70,7 @@ def schemamig(*arguments: object, code: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
-def test_there_and_back_by_the_command_line(server: ObjectServer, releases: tuple[Path, Path]) -> None:
+def test_object_stores_there_and_back_by_the_command_line(server: ObjectServer, releases: tuple[Path, Path]) -> None:
     first, second = releases
     env = ["--env", f"{server.uri}/lake"]
     assert schemamig("upgrade", *env, "--release", first, code=1)["error"]["code"] == "no_environment"
@@ -85,7 +85,7 @@ def test_there_and_back_by_the_command_line(server: ObjectServer, releases: tupl
     assert schemamig("ledger", "verify", *env)["findings"] == []
 
 
-def test_what_is_read_is_what_delta_rs_wrote(server: ObjectServer, releases: tuple[Path, Path]) -> None:
+def test_object_stores_what_is_read_is_what_delta_rs_wrote(server: ObjectServer, releases: tuple[Path, Path]) -> None:
     import pyarrow as pa
 
     env = Environment.open(f"{server.uri}/lake")

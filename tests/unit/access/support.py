@@ -49,7 +49,7 @@ def writes(lake: Lake, release: str) -> str:
     assert seen.place is not None
     shape = seen.declared.shape
     try:
-        fit_writer(bare(shape.fields), shape, seen.place.live, ahead=seen.declared.is_ahead)
+        fit_writer(bare(shape.fields), shape, seen.place.live, is_later=seen.declared.is_later)
     except Unfit:
         return FENCED
     return SERVED

@@ -40,7 +40,7 @@ def test_the_page_lists_the_changes_that_are_tried_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_what_the_page_says_is_what_happens(case: Case, tmp_path: Path) -> None:
+def test_handle_docs_what_the_page_says_is_what_happens(case: Case, tmp_path: Path) -> None:
     lake = lake_of(tmp_path, case)
     foreign.write(lake.path("t"), case.rows)
     generation = claimed(lake, lake.second)

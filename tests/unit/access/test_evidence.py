@@ -109,7 +109,7 @@ def expand(lake: Lake) -> Generation:
     return generation
 
 
-def test_what_was_there_before_a_widening_is_served_at_every_stage(floats: Lake) -> None:
+def test_evidence_what_was_there_before_a_widening_is_served_at_every_stage(floats: Lake) -> None:
     """Also by the release's own readers after a rollback, before its commit and after it."""
     generation = expand(floats)
     assert not any_fenced(floats)

@@ -40,9 +40,9 @@ def shape(columns: str, **stored: str) -> Shape:
     return Shape(declaration, {ColumnPath(path.replace("__", ".")): name for path, name in stored.items()})
 
 
-def shown(live: Shape, wanted: Shape, evidence: Told = Told(), *, ahead: bool = False) -> str:
+def shown(live: Shape, wanted: Shape, evidence: Told = Told(), *, is_later: bool = False) -> str:
     try:
-        return select(fit_reader(live, wanted, evidence, ahead=ahead), "t")
+        return select(fit_reader(live, wanted, evidence, is_later=is_later), "t")
     except Unfit as unfit:
         return f"{unfit.path} {unfit.reason}"
 
@@ -95,7 +95,7 @@ def test_fit_the_rules(live: str, wanted: str, told: Told, expected: str) -> Non
     ],
 )
 def test_a_release_that_is_ahead_gets_null_or_nothing(wanted: str, expected: str) -> None:
-    assert shown(shape("x INT"), shape(wanted), Told(True, True), ahead=True).startswith(expected)
+    assert shown(shape("x INT"), shape(wanted), Told(True, True), is_later=True).startswith(expected)
 
 
 def test_columns_are_known_by_their_names_in_the_files() -> None:
@@ -113,7 +113,7 @@ def test_a_field_that_nobody_knows_yet_goes_by_its_name_unless_it_is_taken() -> 
     assert match_fields(live, wanted) == {"x": "y", "z": "z", "hidden": "hidden"}
 
 
-def test_only_the_columns_asked_for_in_their_order() -> None:
+def test_reading_fit_only_the_columns_asked_for_in_their_order() -> None:
     found = only(shape("x INT, y INT, z INT"), ["z", "x"])
     assert [f.name for f in found.fields] == ["z", "x"]
     for unknown in ("s.a", "nope", "X"):
@@ -244,9 +244,9 @@ def test_an_old_reader_gets_its_own_columns_or_a_fence(before: list[Any], after:
     fenced = any(id(now) not in alive or fences(then, now) for _, then, now in columns)
     if fenced:
         with pytest.raises(Unfit):
-            fit_reader(table.shape, wanted, table, ahead=False)
+            fit_reader(table.shape, wanted, table, is_later=False)
         return
-    fit = fit_reader(table.shape, wanted, table, ahead=False)
+    fit = fit_reader(table.shape, wanted, table, is_later=False)
     found = show(table.rows, fit)
     assert found.column_names == [f.name for f in wanted.fields]
     for level, then, now in columns:

@@ -14,8 +14,8 @@ from airflow_provider_schemamig.core.spark.errors import BadValue
 from tests.unit.access.test_fit import shape
 
 
-def fitted(given: str, wanted: str, live: str, *, ahead: bool = False, **stored: str) -> WriteFit:
-    return fit_writer(shape(given).fields, shape(wanted), shape(live, **stored), ahead=ahead)
+def fitted(given: str, wanted: str, live: str, *, is_later: bool = False, **stored: str) -> WriteFit:
+    return fit_writer(shape(given).fields, shape(wanted), shape(live, **stored), is_later=is_later)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_fit_write_what_fits(given: str, wanted: str, live: str, columns: tuple[
         ("s STRUCT<a: INT>", "s STRUCT<a: INT>", "s STRUCT<b: INT>", "s.a was dropped"),
     ],
 )
-def test_what_does_not(given: str, wanted: str, live: str, reason: str) -> None:
+def test_writing_fit_what_does_not(given: str, wanted: str, live: str, reason: str) -> None:
     with pytest.raises(Unfit) as unfit:
         fitted(given, wanted, live)
     assert f"{unfit.value.path} {unfit.value.reason}".startswith(reason)
@@ -62,7 +62,7 @@ def test_what_does_not(given: str, wanted: str, live: str, reason: str) -> None:
 
 def test_a_column_of_the_release_ahead_has_no_place_yet() -> None:
     with pytest.raises(Unfit, match="is not in the table yet"):
-        fitted("y INT", "x INT, y INT", "x INT", ahead=True)
+        fitted("y INT", "x INT, y INT", "x INT", is_later=True)
 
 
 def test_rows_go_into_columns_by_identity() -> None:

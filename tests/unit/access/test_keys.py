@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.access import statement
 from airflow_provider_schemamig.core.access import writer as writers
 from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark, RowsReferredTo, WriterFenced
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
-from airflow_provider_schemamig.core.access.key_checks.guard import Alone, NotTwice, checks_of
+from airflow_provider_schemamig.core.access.key_checks.guard import SingleMatchCheck, UniqueCheck, checks_of
 from airflow_provider_schemamig.core.access.read_mapping import Unfit, bare
 from airflow_provider_schemamig.core.access.resolved_table import look
 from airflow_provider_schemamig.core.access.write_mapping import Mode, fit_writer
@@ -125,7 +125,7 @@ def test_values_of_every_type_are_compared(tmp_path: Path, kind: str, values: tu
     assert violation(lambda: writer.append(batch(lake, (first,), (first,))))[1] == 2
 
 
-def test_what_arrow_may_compare_wrongly_is_left_to_spark(tmp_path: Path) -> None:
+def test_keys_what_arrow_may_compare_wrongly_is_left_to_spark(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "CREATE TABLE t (id DOUBLE UNIQUE, n INT);")
     with pytest.raises(NeedsSpark, match="id of UNIQUE"):
         lake.env.writer("t").append(batch(lake, (1.0,)))
@@ -171,7 +171,7 @@ def test_who_is_beaten_by_other_keys_gets_through_on_the_next_version(lake: Lake
     assert ids(lake) == [1, 10, 11, 12]
 
 
-def test_who_is_beaten_each_time_ends_with_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_who_is_beaten_each_time_ends_with_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     path = lake.path("t")
     versions = between(monkeypatch, *(lambda n=n: append(path, [{"id": n, "a": n, "b": "theirs"}]) for n in range(10, 30)))
@@ -213,7 +213,7 @@ def test_an_answer_that_was_lost_is_no_duplicate(lake: Lake, monkeypatch: pytest
 PLANES = "CREATE TABLE planes (tail STRING, n INT, PRIMARY KEY (tail));\n"
 
 
-def test_what_rows_refer_to_is_there(tmp_path: Path) -> None:
+def test_keys_what_rows_refer_to_is_there(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, f"{PLANES}CREATE TABLE t (id BIGINT, plane STRING REFERENCES planes);")
     writer, planes = lake.env.writer("t"), lake.env.writer("planes")
     rule = "FOREIGN KEY (plane) REFERENCES planes (tail)"
@@ -294,13 +294,13 @@ def asked(lake: Lake, mode: Mode, columns: Sequence[str], on: Sequence[str] = ()
     seen = look(lake.env, LedgerReader(lake.env), T, None)
     assert seen.place is not None
     fields = bare(tuple(field for field in seen.declared.shape.fields if field.name in columns))
-    fit = fit_writer(fields, seen.declared.shape, seen.place.live, ahead=False)
+    fit = fit_writer(fields, seen.declared.shape, seen.place.live, is_later=False)
     found: dict[str, Any] = {}
     for check in checks_of(lake.env, seen.place, fit, mode, on):
-        if isinstance(check, Alone):
+        if isinstance(check, SingleMatchCheck):
             continue
         found[check.rule.split(" REF")[0]] = check.in_table
-        if isinstance(check, NotTwice):
+        if isinstance(check, UniqueCheck):
             assert check.changes == (mode is Mode.MERGE and not set(check.columns) <= set(on))
     return found
 
@@ -321,7 +321,7 @@ WRITES: tuple[tuple[Mode, Sequence[str], Sequence[str], dict[str, bool] | str], 
 
 
 @pytest.mark.parametrize(("mode", "columns", "on", "expected"), WRITES)
-def test_what_a_write_is_asked(tmp_path: Path, mode: Mode, columns: Sequence[str], on: Sequence[str], expected: Any) -> None:
+def test_keys_what_a_write_is_asked(tmp_path: Path, mode: Mode, columns: Sequence[str], on: Sequence[str], expected: Any) -> None:
     lake = lake_of(tmp_path, KEYED)
     if isinstance(expected, dict):
         assert asked(lake, mode, columns, on) == expected
@@ -365,7 +365,7 @@ def checked(lake: Lake, collection: str, mode: Mode, on: Sequence[str]) -> tuple
     """A write of all columns."""
     seen = look(lake.env, LedgerReader(lake.env), CollectionName(collection), None)
     assert seen.place is not None
-    fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, ahead=False)
+    fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, is_later=False)
     return checks_of(lake.env, seen.place, fit, mode, on)
 
 
@@ -378,7 +378,7 @@ def test_a_renamed_key_is_the_same_key(tmp_path: Path) -> None:
     def columns() -> tuple[str, ...]:
         seen = look(lake.env, LedgerReader(lake.env), T, None)
         assert seen.place is not None
-        fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, ahead=False)
+        fit = fit_writer(bare(seen.declared.shape.fields), seen.declared.shape, seen.place.live, is_later=False)
         (check,) = checks_of(lake.env, seen.place, fit, Mode.APPEND, ())
         assert check.columns == (seen.place.live.fields[0].name,)
         return check.columns

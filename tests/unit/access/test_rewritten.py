@@ -23,5 +23,5 @@ from airflow_provider_schemamig.core.access.rewritten import handed_through
         ("SELECT a FROM {t} UNION ALL SELECT b FROM {t}", {}),
     ],
 )
-def test_what_a_plain_select_of_every_row_shows_as_it_is(query: str, kept: dict[str, str]) -> None:
+def test_rewritten_what_a_plain_select_of_every_row_shows_as_it_is(query: str, kept: dict[str, str]) -> None:
     assert handed_through(query) == kept

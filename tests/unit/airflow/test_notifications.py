@@ -83,7 +83,7 @@ def paused() -> Paused:
     ],
     ids=["promoted", "committed", "rolled back"],
 )
-def test_what_is_done_is_told_once(make: Any, event: str, words: str, verbs: FakeVerbs, sent: Any, context: Any) -> None:
+def test_notifications_what_is_done_is_told_once(make: Any, event: str, words: str, verbs: FakeVerbs, sent: Any, context: Any) -> None:
     context["dag_run"] = SimpleNamespace(dag_id="up", run_id="r1", triggering_user_name="ann")
     make({"task_id": "t", "environment": LAKE, "notifiers": SchemamigNotifier(via=Recorded(sent))}).execute(context)
     assert [(name, text.startswith(words)) for name, text in sent] == [(event, True)]
@@ -164,7 +164,7 @@ def test_the_gate_in_airflow_tells_the_plan_and_the_page(sent: Any, context: Any
     assert all(part in text for part in ("Upgrade?", "http://af/t/required_actions", "gate is added", LAKE))
 
 
-def test_only_the_events_that_were_asked_for_are_told(sent: Any, context: Any) -> None:
+def test_notifications_only_the_events_that_were_asked_for_are_told(sent: Any, context: Any) -> None:
     notifier = SchemamigNotifier(via=Recorded(sent), events=["drift"])
     for event in EVENTS:
         tell([notifier], context, Notice(event, LAKE, event))

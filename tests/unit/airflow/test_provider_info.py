@@ -66,7 +66,7 @@ def test_every_module_with_a_public_class_is_listed(key: str, base: str) -> None
     assert listed == defining
 
 
-def test_what_is_named_by_path_exists() -> None:
+def test_provider_info_what_is_named_by_path_exists() -> None:
     info = get_provider_info()
     module, _, name = info["connection-types"][0]["hook-class-name"].rpartition(".")
     assert inspect.isclass(getattr(importlib.import_module(module), name))

@@ -94,7 +94,7 @@ def test_a_hold_ends_by_itself_once_the_node_is_gone(second: Lake) -> None:
 
 
 @pytest.mark.parametrize("on_the_page", [True, False])
-def test_what_is_paused_is_resumed(first: Lake, on_the_page: bool) -> None:
+def test_runbook_what_is_paused_is_resumed(first: Lake, on_the_page: bool) -> None:
     commands.pause(first.env, None, by="ann", reason="late loaders")
     if on_the_page:
         assert "*Resume*" in entries()["Paused and nobody knows why"].labels["Press"]

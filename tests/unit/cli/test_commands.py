@@ -181,7 +181,7 @@ def test_the_tasks_one_by_one(run: Run, env: Path, new_release: Path) -> None:
     assert [column["name"] for column in flights["physical"]] == ["flight_id", "airport", "distance", "gust"]
 
 
-def test_nothing_to_do_is_done(run: Run, env: Path, old_release: Path) -> None:
+def test_commands_nothing_to_do_is_done(run: Run, env: Path, old_release: Path) -> None:
     done = run("upgrade", "--env", env, "--release", old_release, "--json")
     assert done.exit_code == 0
     assert done.document["stages"] == []

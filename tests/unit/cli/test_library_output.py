@@ -35,7 +35,7 @@ ELSEWHERE = PANIC.replace("buffered.rs", "local.rs")
     ],
     ids=["nothing", "plain", "panic", "panics between lines", "another panic", "a panic elsewhere", "both"],
 )
-def test_only_the_panic_after_a_failed_write_is_hidden(printed: str, shown: str) -> None:
+def test_library_output_only_the_panic_after_a_failed_write_is_hidden(printed: str, shown: str) -> None:
     assert "".join(without_panics(printed.splitlines(keepends=True))) == shown
 
 

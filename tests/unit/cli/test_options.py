@@ -64,7 +64,7 @@ def test_every_kind_of_spark_is_taken(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "a:7077", "http://a:4040", "yarn://a", "yarn-cluster", "spark://", "local-cluster[2,1,1024]", "mesos://a:5050"]
 )
-def test_what_is_no_spark_is_a_usage_error(url: str) -> None:
+def test_options_what_is_no_spark_is_a_usage_error(url: str) -> None:
     with pytest.raises(typer.BadParameter, match="is no Spark: write local"):
         options.spark_at(url, silent)
 

@@ -65,7 +65,7 @@ def test_a_table_that_is_adopted_is_the_one_that_is_read_and_written(tmp_path: P
 
 
 @pytest.mark.parametrize(("name", "other"), BAD.items(), ids=ascii)
-def test_what_could_be_another_folder_is_refused_by_every_command(
+def test_place_names_what_could_be_another_folder_is_refused_by_every_command(
     tmp_path: Path, run: Run, name: str, other: str, old_release: Path, at_first_release: Path, env: Path
 ) -> None:
     top = tmp_path / "in"

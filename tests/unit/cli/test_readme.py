@@ -30,7 +30,7 @@ def test_the_session_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert _same(played(text, tmp_path)) == _same(text)
 
 
-def test_it_goes_there_and_back() -> None:
+def test_readme_goes_there_and_back() -> None:
     shown = re.findall(r"^\$ schemamig (\w+)", README.read_text(), re.MULTILINE)
     assert shown == ["adopt", "new", "snapshot", "plan", "upgrade", "rollback"]
 

@@ -32,7 +32,7 @@ KEY = "AccountName=a;AccountKey=hunter2secret"
         ["ledger", "backup", "--env", "x", "TEXT"],
     ],
 )
-def test_what_was_typed_is_told_without_credentials(
+def test_secrets_what_was_typed_is_told_without_credentials(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

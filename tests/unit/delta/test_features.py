@@ -85,7 +85,7 @@ def test_protocols_are_raised_by_exactly_what_is_needed(protocol: dict[str, Any]
     assert effective_features(raised) == effective_features(protocol) | needed
 
 
-def test_what_is_there_is_not_emitted_again() -> None:
+def test_features_what_is_there_is_not_emitted_again() -> None:
     protocol = {**listed(3, {"typeWidening-preview"}, {"typeWidening-preview"}), "unknown": 1}
     assert with_features(protocol, {"typeWidening"}) is protocol
     assert missing_features(protocol, {"typeWidening"}) == set()

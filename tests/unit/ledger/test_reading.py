@@ -244,7 +244,7 @@ def test_an_environment_may_be_copied_and_sent(writer: LedgerWriter, copied: Cal
     assert LedgerReader(copied(writer.env)).state().raw == state.raw
 
 
-def test_what_an_environment_has_open_goes_with_it(writer: LedgerWriter) -> None:
+def test_ledger_reading_what_an_environment_has_open_goes_with_it(writer: LedgerWriter) -> None:
     env = elsewhere(writer.env)
     table_of = weakref.ref(LedgerReader(env).table)
     del env

@@ -38,7 +38,7 @@ def root(env: EnvironmentRoot) -> Path:
 # --- create ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_there_is_missing(env: EnvironmentRoot) -> None:
+def test_store_nothing_there_is_missing(env: EnvironmentRoot) -> None:
     reader = LedgerReader(env)
     assert not reader.exists()
     with pytest.raises(NoEnvironment):
@@ -165,7 +165,7 @@ class Fault:
                 raise ConnectionError("reset by peer")
 
 
-def test_who_goes_back_and_forth_between_environments_opens_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_who_goes_back_and_forth_between_environments_opens_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writers = [LedgerWriter(EnvironmentRoot.open(str(tmp_path / name))) for name in "abcd"]
     for writer in writers:
         writer.create(f"env-{writer.env.location.uri[-1]}")
@@ -331,7 +331,7 @@ def test_transact_gives_up_in_time(writer: LedgerWriter, monkeypatch: pytest.Mon
     assert caught.value.tries > 1
 
 
-def test_what_decide_raises_goes_through(writer: LedgerWriter) -> None:
+def test_store_what_decide_raises_goes_through(writer: LedgerWriter) -> None:
     def decide(state: State) -> Sequence[Update]:
         raise KeyError(state.version)
 

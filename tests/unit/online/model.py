@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
-from airflow_provider_schemamig.core.schema.element_states import DUTIES, PATHS, WORK, Duty, ElementClass, ElementState, following
+from airflow_provider_schemamig.core.schema.element_states import DUTIES, PATHS, ROW_STATES, Duty, ElementClass, ElementState, following
 
 KEEPS, BREAKS = 1, 2  # the two values of a row; under a rule, the second one violates it
 
@@ -126,7 +126,7 @@ def _step(world: World, rules: Rules) -> Iterator[Move]:
         return
     work = world.work
     over = work is not None and not work.behind and not any(work.todo)
-    if world.schema in WORK and world.adding and rules.work_is_over_first and not over:
+    if world.schema in ROW_STATES and world.adding and rules.work_is_over_first and not over:
         return
     committed = rules.in_the_log and rules.duties[world.schema].written != rules.duties[target].written
     writers = tuple(
@@ -150,7 +150,7 @@ def _behind(was: int, lag: int | None, committed: bool) -> int | None:
 def _work(world: World, rules: Rules) -> Iterator[Move]:
     """Backfill and scan, both from one snapshot. A backfill is a writer too: it fills row after row, and may be as far behind as one."""
     work, rule = world.work, rules.kind is Kind.RULE
-    if world.schema in WORK and (work is None or work.behind):
+    if world.schema in ROW_STATES and (work is None or work.behind):
         found = tuple(row.value if not rule or row.value == BREAKS else 0 for row in world.rows)
         yield "the scan reads all rows" if rule else "the backfill takes its snapshot", world._replace(work=Work(found, 0))
     if work is None or rule:

@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Sequence[Step], str, str, str]] = {
 
 
 @pytest.mark.parametrize(("steps", "every_row", "nulls", "shadow"), CASES.values(), ids=CASES)
-def test_what_is_due(store: Store, steps: Sequence[Step], every_row: str, nulls: str, shadow: str) -> None:
+def test_backfill_what_is_due(store: Store, steps: Sequence[Step], every_row: str, nulls: str, shadow: str) -> None:
     head = play(store, steps)
     found = due_files(store, head, DEFAULT)
     assert (found.version, names(found)) == (head.version, (every_row, nulls))

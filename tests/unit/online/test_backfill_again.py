@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Sequence[Step], str, str, int]] = {
 
 
 @pytest.mark.parametrize(("steps", "every_row", "nulls", "untold"), CASES.values(), ids=CASES)
-def test_what_is_due(tmp_path: Path, steps: Sequence[Step], every_row: str, nulls: str, untold: int) -> None:
+def test_backfill_again_what_is_due(tmp_path: Path, steps: Sequence[Step], every_row: str, nulls: str, untold: int) -> None:
     """Asked before the fill begins, and after it began."""
     store = table(tmp_path / "t")
     head = play(store, [*IN_USE, *steps])
@@ -79,7 +79,7 @@ GIVEN_UP: dict[str, tuple[Sequence[Step], str, str, int]] = {
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["before", "later"])
 @pytest.mark.parametrize(("steps", "every_row", "nulls", "untold"), GIVEN_UP.values(), ids=GIVEN_UP)
-def test_what_is_due_of_a_fill_that_was_given_up(
+def test_backfill_again_what_is_due_of_a_fill_that_was_given_up(
     tmp_path: Path, steps: Sequence[Step], every_row: str, nulls: str, untold: int, hidden: bool
 ) -> None:
     store = table(tmp_path / "t")

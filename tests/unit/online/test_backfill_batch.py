@@ -97,7 +97,7 @@ def test_copies_of_old_rows_keep_the_values_they_have(store: Store) -> None:
     ],
     ids=["append", "update", "deletion vector"],
 )
-def test_what_others_commit_meanwhile(store: Store, actions: Sequence[Action], conflict: type[Exception] | None) -> None:
+def test_backfill_batch_what_others_commit_meanwhile(store: Store, actions: Sequence[Action], conflict: type[Exception] | None) -> None:
     job = Job(20, meddle=lambda: write(store, SINCE + 1, *actions))
     if conflict is None:
         assert [done.version for done in fill_all(store, DEFAULT, job)] == [SINCE + 2]

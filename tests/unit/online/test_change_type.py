@@ -94,7 +94,7 @@ def test_a_shadow_of_an_earlier_attempt_is_used_again_if_it_is_in_the_same_order
         (Struct((Field("x", TEXT),)), Struct((Field("x", Primitive("varchar(3)")),)), "length of a VARCHAR"),
     ],
 )
-def test_what_no_cast_does(old: Array | Map | Struct | Primitive, new: Array | Map | Struct | Primitive, reason: str) -> None:
+def test_change_type_what_no_cast_does(old: Array | Map | Struct | Primitive, new: Array | Map | Struct | Primitive, reason: str) -> None:
     table = Declaration(CollectionName("t"), (Field("z", old),))
     with pytest.raises(NotOnline, match=reason):
         chains_of([c.ChangeType(ColumnPath("z"), old, new, widening=False, shadowable=True)], table)

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[list[Step], str]] = {
 
 
 @pytest.mark.parametrize(("steps", "left"), CASES.values(), ids=CASES)
-def test_what_is_left(store: Store, steps: list[Step], left: str) -> None:
+def test_clustering_what_is_left(store: Store, steps: list[Step], left: str) -> None:
     head = play(store, steps)
     assert "".join(sorted(file["path"] for file in older_files(store, head, SINCE))) == left
     checkpoint(store)

@@ -53,7 +53,7 @@ def test_the_number_of_states() -> None:
     assert f"{states_explored():,} states" in PAGE.read_text()
 
 
-def test_what_meets_what() -> None:
+def test_online_docs_what_meets_what() -> None:
     expected = []
     for engine, name in (("Spark", "spark"), ("delta-rs", "delta_rs")):
         together: dict[tuple[str, ...], list[str]] = {}

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from airflow_provider_schemamig.core.schema.element_states import DUTIES, PATHS, WORK, ElementState
+from airflow_provider_schemamig.core.schema.element_states import DUTIES, PATHS, ROW_STATES, ElementState
 from tests.unit.online.model import BREAKS, CLASSES, Anomaly, Found, Kind, Rules, explore, rules_of, start
 from tests.unit.online.mutants import ABSENT, CREATED, DELETE, MUTANTS, PUBLIC, WRITE, Mutant
 
@@ -140,5 +140,5 @@ def test_on_delta_the_way_back_may_be_one_commit(kind: Kind) -> None:
 def test_after_check_and_write_nothing_new_is_asked_of_a_writer() -> None:
     """So VALIDATE, REORG and PUBLIC are ledger rows: no commit, nobody is aborted."""
     for first in (ElementState.CHECK, WRITE):
-        asked = {(DUTIES[state].written, DUTIES[state].removed) for state in (first, *WORK, PUBLIC)}
+        asked = {(DUTIES[state].written, DUTIES[state].removed) for state in (first, *ROW_STATES, PUBLIC)}
         assert asked == {(True, True)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
-from airflow_provider_schemamig.core.online.operation import Chain, Enter, Operation, Recluster, Round, RowWork, Validate, filled, schedule
+from airflow_provider_schemamig.core.online.operation import Chain, Enter, Operation, Recluster, Round, RowStep, Validate, filled, schedule
 from airflow_provider_schemamig.core.online.operations import operations_of
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.element_states import PATHS, ElementState
@@ -47,7 +47,7 @@ def when(turns: Sequence[Round], operation: Operation, state: ElementState) -> i
     found = [
         number
         for number, turn in enumerate(turns)
-        for other, step in (*turn.entering, *turn.row_work)
+        for other, step in (*turn.entering, *turn.row_steps)
         if other is operation and step.state is state
     ]
     assert len(found) == 1, (operation.name, state, found)
@@ -71,7 +71,7 @@ def test_schedule_turns(names: list[str]) -> None:
         commits = [turn for turn, step in zip(reached, operation.steps, strict=True) if isinstance(step, Enter)]
         assert len(set(commits)) == len(commits), "one commit of an element a turn"
         for step, turn, following in zip(operation.steps, reached, reached[1:], strict=False):
-            assert following > turn or not isinstance(step, RowWork), "what follows work waits for the next turn"
+            assert following > turn or not isinstance(step, RowStep), "what follows work waits for the next turn"
     for chain in found:
         for before, after in pairwise(chain):
             assert when(turns, before, ElementState.PUBLIC) <= when(turns, after, after.steps[0].state)
@@ -112,7 +112,7 @@ def test_a_unique_index_is_one_turn_of_two_elements() -> None:
     unique, clustering = chains("unique", "clustering")
     first, second = schedule((unique, clustering))
     assert first.changes == (CHANGES["clustering"],)
-    assert [type(step) for _, step in first.row_work] == [Validate, Recluster]
+    assert [type(step) for _, step in first.row_steps] == [Validate, Recluster]
     assert {step.state for _, step in second.entering} == {ElementState.PUBLIC}
 
 
@@ -124,7 +124,7 @@ def test_rules_over_a_column_that_changes_its_type_come_with_it() -> None:
     first, *others, swap = schedule((not_null, check, retyped, column))
     assert swap.swaps and not any(turn.swaps or turn.changes for turn in others)
     assert [operation for operation, _ in swap.entering] == [*retyped, *not_null, *check]
-    assert [operation for operation, _ in first.row_work] == [*column, *retyped]
+    assert [operation for operation, _ in first.row_steps] == [*column, *retyped]
     assert not any(isinstance(found, c.SetNotNull | c.AddCheck) for found in first.changes)
     assert [found for found in swap.changes if isinstance(found, c.SetNotNull | c.AddCheck)] == list(together[:2])
 

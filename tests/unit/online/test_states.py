@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_provider_schemamig.core.schema.element_states import DUTIES, PATHS, WORK, ElementClass, ElementState, following, path
+from airflow_provider_schemamig.core.schema.element_states import DUTIES, PATHS, ROW_STATES, ElementClass, ElementState, following, path
 
 EVERY_CLASS = pytest.mark.parametrize("cls", ElementClass)
 
@@ -39,7 +39,7 @@ def test_following_walks_the_path(cls: ElementClass, adding: bool) -> None:
 def test_work_is_given_up_for_the_state_before_it(cls: ElementClass) -> None:
     states = PATHS[cls]
     for before, state in pairwise(states):
-        if state in WORK:
+        if state in ROW_STATES:
             assert following(cls, state, adding=False) is before
 
 

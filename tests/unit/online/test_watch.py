@@ -18,10 +18,10 @@ from airflow_provider_schemamig.core.online.key_validation import (
     PinnedKeys,
     Source,
     Validated,
-    brought,
-    due,
     findings,
     lost_rows,
+    new_files,
+    pending_key_check,
 )
 from airflow_provider_schemamig.core.online.keys import Reference, Unique
 from airflow_provider_schemamig.core.storage import Location, ReadStore, StorageOptions, open_store
@@ -52,9 +52,9 @@ class Table:
     def delta(self) -> DeltaTable:
         return DeltaTable(str(self.path))
 
-    def brought(self, since: int = 0) -> list[tuple[int, str]]:
+    def new_files(self, since: int = 0) -> list[tuple[int, str]]:
         """Version and operation for each file."""
-        found = brought(self.store, since, self.delta.version())
+        found = new_files(self.store, since, self.delta.version())
         names = {file.rpartition("/")[2] for file in self.delta.file_uris()}
         assert {path.rpartition("/")[2] for path in found} <= names, "only files that are there"
         return sorted((source.version, source.operation) for source in found.values())
@@ -104,20 +104,20 @@ CASES: dict[str, tuple[Callable[[Table], None], list[tuple[int, str]], bool]] = 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_commit_brings(table: Table, name: str) -> None:
+def test_online_watch_what_a_commit_brings(table: Table, name: str) -> None:
     act, expected, lost = CASES[name]
     act(table)
-    assert table.brought() == expected
+    assert table.new_files() == expected
     assert lost_rows(table.store, 0, table.delta.version()) is lost
-    assert table.brought(table.delta.version()) == []
+    assert table.new_files(table.delta.version()) == []
 
 
-def test_what_was_there_before_is_not_brought_by_being_compacted(table: Table) -> None:
+def test_online_watch_what_was_there_before_is_not_brought_by_being_compacted(table: Table) -> None:
     table.write(1)
     table.delta.optimize.compact()
-    assert table.brought(since=1) == []
+    assert table.new_files(since=1) == []
     table.write(2)
-    assert table.brought(since=1) == [(3, "WRITE")]
+    assert table.new_files(since=1) == [(3, "WRITE")]
 
 
 @pytest.mark.parametrize("since", [0, 1], ids=["new file", "old file"])
@@ -127,14 +127,14 @@ def test_a_deletion_vector_brings_no_rows(table: Table, since: int) -> None:
     vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
     remove = {"path": added["add"]["path"], "dataChange": True, "deletionTimestamp": 1}
     foreign.commit(table.path, {"remove": remove}, {"add": {**added["add"], "deletionVector": vector}})
-    found = brought(table.store, since, 2)
+    found = new_files(table.store, since, 2)
     assert [source.version for source in found.values()] == [1] * (since == 0)
     assert lost_rows(table.store, 1, 2)
 
 
-def test_who_it_was_is_told(table: Table) -> None:
+def test_online_watch_who_it_was_is_told(table: Table) -> None:
     table.write(1, tag="nightly-load")
-    ((_, source),) = brought(table.store, 0, 1).items()
+    ((_, source),) = new_files(table.store, 0, 1).items()
     assert source == Source(1, "WRITE", "nightly-load")
 
 
@@ -144,8 +144,8 @@ def test_a_log_that_does_not_go_back_that_far(table: Table) -> None:
     table.delta.create_checkpoint()
     (table.path / "_delta_log" / f"{1:020}.json").unlink()
     with pytest.raises(LogTruncated):
-        brought(table.store, 0, 2)
-    asked = due(T, Unique(("id",), True), table.pinned("id"), None, Validated(0))
+        new_files(table.store, 0, 2)
+    asked = pending_key_check(T, Unique(("id",), True), table.pinned("id"), None, Validated(0))
     assert asked.check is not None and "new_files" not in asked.check, "every row is asked"
 
 
@@ -154,18 +154,18 @@ def test_a_log_that_does_not_go_back_that_far(table: Table) -> None:
 
 def test_a_key_is_asked_of_what_came(table: Table) -> None:
     key = Unique(("id", "g"), False)
-    nothing = due(T, key, table.pinned("id", "g"), None, Validated(0))
+    nothing = pending_key_check(T, key, table.pinned("id", "g"), None, Validated(0))
     assert (nothing.check, nothing.validated) == (None, Validated(0))
     table.write(1, 2)
-    asked = due(T, key, table.pinned("id", "g"), None, Validated(0))
+    asked = pending_key_check(T, key, table.pinned("id", "g"), None, Validated(0))
     check = dict(asked.check or {})
     (name,) = check.pop("new_files")
     assert name in table.delta.file_uris()[0] + table.delta.file_uris()[1]
     expected = {"collection": "t", "uri": table.store.location.uri, "version": 1, "rule": "UNIQUE (id, g)", "kind": "duplicate_key"}
     assert check == {**expected, "columns": ["id", "g"]}
-    everything = due(T, key, table.pinned("id", "g"), None, None)
+    everything = pending_key_check(T, key, table.pinned("id", "g"), None, None)
     assert everything.check == check
-    later = due(T, key, table.pinned("id", "g"), None, Validated(9))
+    later = pending_key_check(T, key, table.pinned("id", "g"), None, Validated(9))
     assert later.check == check, "a version that this table never had is no knowledge of it"
 
 
@@ -174,7 +174,7 @@ def test_a_reference_is_asked_of_all_rows_if_what_they_refer_to_may_be_gone(tmp_
     key = Reference(("g",), CollectionName("other"), ("id",))
 
     def asked(since: Validated) -> Any:
-        check = due(T, key, table.pinned("g"), other.pinned("id"), since).check
+        check = pending_key_check(T, key, table.pinned("g"), other.pinned("id"), since).check
         return None if check is None else (check["referenced_version"], len(check["new_files"]) if "new_files" in check else "all")
 
     assert asked(Validated(0, 0)) is None
@@ -192,13 +192,13 @@ def test_findings_name_rows_and_commits(table: Table) -> None:
     table.write(1, tag="one")
     table.write(2)
     table.write(3)
-    asked = due(T, Unique(("id",), True), table.pinned("id"), None, Validated(0))
-    files = {source.version: path for path, source in brought(table.store, 0, 3).items()}
+    asked = pending_key_check(T, Unique(("id",), True), table.pinned("id"), None, Validated(0))
+    files = {source.version: path for path, source in new_files(table.store, 0, 3).items()}
     by_file = [{"file": f"file:///x/{files[version]}", "rows": version, "sample": {"id": str(version)}} for version in (2, 1)]
     found = findings(asked, [{"count": 3, "sample": [], "by_file": by_file}])
     assert [(item.rows, item.sample, item.source and item.source.version) for item in found] == [(1, ("id = 1",), 1), (2, ("id = 2",), 2)]
     assert found[0] == KeyFinding(T, "PRIMARY KEY (id)", 1, ("id = 1",), Source(1, "WRITE", "one"))
-    whole = due(T, Unique(("id",), True), table.pinned("id"), None, None)
+    whole = pending_key_check(T, Unique(("id",), True), table.pinned("id"), None, None)
     (all_rows,) = findings(whole, [{"count": 2, "sample": [{"id": "1", "rows": 2}]}])
     assert (all_rows.rows, all_rows.sample, all_rows.source) == (2, ("id = 1, rows = 2",), None)
 
@@ -206,10 +206,10 @@ def test_findings_name_rows_and_commits(table: Table) -> None:
 def test_files_of_partitions_are_known_by_their_names(tmp_path: Path) -> None:
     table = Table(tmp_path, partitioned=True)
     table.write(1, 2)
-    asked = due(T, Unique(("id",), True), table.pinned("id"), None, Validated(0))
+    asked = pending_key_check(T, Unique(("id",), True), table.pinned("id"), None, Validated(0))
     assert asked.check is not None
     assert sorted(asked.check["new_files"]) == sorted(uri.rpartition("/")[2] for uri in table.delta.file_uris() if _is_new(table, uri))
 
 
 def _is_new(table: Table, uri: str) -> bool:
-    return any(uri.endswith(path) for path in brought(table.store, 0, 1))
+    return any(uri.endswith(path) for path in new_files(table.store, 0, 1))

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema, RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import wake
 from tests.support.lake import Crash
 from tests.support.replicas import EVOLVE, FIRST, Replicas, make_replicas
@@ -276,7 +276,7 @@ def test_a_restore_at_a_pinned_version_and_never_back(three: Replicas) -> None:
         three.insert("a", {"id": 3 + number})
     assert restore(three.env("a"), three.env("b"), TRIPS, version=2, jobs=three.runner).rows == 3
     assert three.checkpoint("a", "b") == 2
-    with pytest.raises(RestoreNotAhead):
+    with pytest.raises(RestoreNotNewer):
         restore(three.env("a"), three.env("b"), TRIPS, version=2, jobs=three.runner)
     three.bring("a", "b")
     assert three.rows("b") == three.rows("a")

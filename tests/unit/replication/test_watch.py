@@ -62,7 +62,7 @@ def test_a_mismatch_rests_until_the_recompute_or_a_refresh(two: Replicas) -> Non
 
 
 @pytest.mark.parametrize("reason", [PauseReason.ORIGIN_DRIFT, PauseReason.TARGET_BUSY])
-def test_what_costs_no_spark_to_find_again_rests_for_a_shorter_time(two: Replicas, reason: PauseReason) -> None:
+def test_stream_watch_what_costs_no_spark_to_find_again_rests_for_a_shorter_time(two: Replicas, reason: PauseReason) -> None:
     pause(two)
     known = read_states(two.env("b"))[-1]
     assert known.pause is not None

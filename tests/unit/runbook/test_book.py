@@ -97,7 +97,7 @@ def test_the_entry_has_the_one_shape(title: str) -> None:
 
 
 @pytest.mark.parametrize("title", entries())
-def test_what_is_typed_are_commands_of_the_contract(title: str) -> None:
+def test_runbook_what_is_typed_are_commands_of_the_contract(title: str) -> None:
     known = _contract()
     for line in _typed(entries()[title]):
         if line.startswith("mv "):

@@ -108,7 +108,7 @@ def test_after_expand_a_writer_may_leave_out_what_contract_drops(evolved: Evolve
 
 @hard
 @given(evolutions())
-def test_what_the_table_has_already_is_not_done_again(evolved: Evolved) -> None:
+def test_algebra_what_the_table_has_already_is_not_done_again(evolved: Evolved) -> None:
     """As after a rollback that left everything of the expand behind."""
     found = phases_of(evolved)
     left_behind = apply(evolved.old, [*found.expand, *found.online])

@@ -30,7 +30,7 @@ def test_a_change_there_and_back(change: Change) -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"name": "a"}, {"name": "a", "fields": 1}, {"name": "a", "fields": [], "other": 1}])
-def test_what_is_no_declaration(data: dict[str, object]) -> None:
+def test_codec_what_is_no_declaration(data: dict[str, object]) -> None:
     with pytest.raises((ValueError, KeyError, TypeError)):
         from_json(Declaration, data)
 

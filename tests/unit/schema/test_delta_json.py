@@ -46,7 +46,7 @@ def test_the_names_are_deltas() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(declarations())
-def test_there_and_back(declaration: Declaration) -> None:
+def test_delta_json_there_and_back(declaration: Declaration) -> None:
     assert fields_from_delta(schema_string([field_to_delta(f) for f in declaration.fields])) == declaration.fields
 
 
@@ -54,7 +54,7 @@ def test_every_type_there_and_back() -> None:
     assert fields_from_delta(schema_string([field_to_delta(f) for f in EVERYTHING.fields])) == EVERYTHING.fields
 
 
-def test_what_spark_writes() -> None:
+def test_delta_json_what_spark_writes() -> None:
     """Column mapping's ids, unknown metadata, spaces in decimals: read over."""
     mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1", "other": {}}
     assert fields_from_delta(schema_string([one("decimal( 10, 2 )", mapped)])) == (Field("a", Primitive("decimal(10,2)")),)

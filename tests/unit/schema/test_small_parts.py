@@ -83,7 +83,7 @@ def test_renames_in_an_order_that_works(renames: list[tuple[str, str]], ordered:
     assert in_order(renames) == ordered
 
 
-def test_what_a_sequence_of_renames_amounts_to() -> None:
+def test_schema_parts_what_a_sequence_of_renames_amounts_to() -> None:
     sequence: list[Change] = [
         RenameColumn(ColumnPath("s.x"), "y"),
         AddColumn(ColumnPath("s.z"), field("z INT")),

@@ -29,12 +29,12 @@ REAL = (
 
 
 @pytest.mark.parametrize("line", START.splitlines())
-def test_what_every_start_prints_is_noise(line: str) -> None:
+def test_java_output_what_every_start_prints_is_noise(line: str) -> None:
     assert is_noise(line)
 
 
 @pytest.mark.parametrize("line", REAL)
-def test_what_is_real_is_shown(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_java_output_what_is_real_is_shown(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     pass_on([f"{text}\n" for text in (*START.splitlines(), line)])
     assert capsys.readouterr().err == line.replace("\t", "␉") + "\n"
 

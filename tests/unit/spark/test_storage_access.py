@@ -125,7 +125,7 @@ def test_variables_of_the_environment_are_the_same_settings(name: str, monkeypat
     assert settings_of({}) == {}
 
 
-def test_who_somebody_is_comes_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_access_who_somebody_is_comes_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """A token of the environment does not go with the keys of the options."""
     for name, value in {"AWS_ACCESS_KEY_ID": "theirs", "AWS_SESSION_TOKEN": "token", "AWS_REGION": "eu-west-1"}.items():
         monkeypatch.setenv(name, value)

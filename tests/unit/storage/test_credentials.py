@@ -46,7 +46,7 @@ def test_an_option_is_a_credential_unless_it_is_known_not_to_be(name: str) -> No
         *("schemamig.conditional_log_store", "fs.s3a.endpoint", "fs.s3a.path.style.access", "virtual_hosted_style_request"),
     ],
 )
-def test_what_says_where_and_how_is_none(name: str) -> None:
+def test_credentials_what_says_where_and_how_is_none(name: str) -> None:
     assert not is_credential(name)
 
 
@@ -187,7 +187,7 @@ def test_no_credential_is_left_of_what_somebody_typed(text: str) -> None:
         *("password: it is a STRING", "user@example.org wrote it", "file:///a:b@c", "rows with id=1", "CHECK (secret_count == 1)"),
     ],
 )
-def test_what_names_a_column_stays(text: str) -> None:
+def test_credentials_what_names_a_column_stays(text: str) -> None:
     assert blank_own(text) == text
 
 
@@ -303,7 +303,7 @@ def echo() -> Iterator[str]:
         ("s3://bucket/root", KEYS | {"aws_endpoint": "http://127.0.0.1:1", "proxy_url": "http://me:hunter2secret@{at}"}),
     ],
 )
-def test_what_a_server_echoes_is_blanked(echo: str, uri: str, options: dict[str, str]) -> None:
+def test_credentials_what_a_server_echoes_is_blanked(echo: str, uri: str, options: dict[str, str]) -> None:
     env = Environment.open(uri, {name: value.replace("{at}", echo) for name, value in options.items()})
     for look in (lambda: env.store().get("x"), lambda: LedgerReader(env).state()):
         with pytest.raises(SchemamigError) as caught:

@@ -74,7 +74,7 @@ def test_delta_rs_opens_the_folder_that_a_location_is(tmp_path: Path, character:
     "root", ["/data", "file:///data", "s3://bucket", "s3a://bucket", "gs://bucket", "abfss://c@a.dfs.core.windows.net", "az://c"]
 )
 @pytest.mark.parametrize("name", ["my%20table", "%2e%2e", "100%", "back\\slash", "x*", "[x]", "{a,b}", "a^b", "a|b", "no\udcffunicode"])
-def test_what_others_read_in_another_way_is_refused(root: str, name: str) -> None:
+def test_one_folder_what_others_read_in_another_way_is_refused(root: str, name: str) -> None:
     for path in (f"{root}/{name}", f"{root}/{name}/below", f"{root}/above/{name}/"):
         with pytest.raises(InvalidLocation, match="is not allowed") as caught:
             Location.parse(path)

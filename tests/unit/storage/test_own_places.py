@@ -56,7 +56,7 @@ ASTRAY = ("", ".", "..", "/", f"../flights/{SHARD}", f"flights/{SHARD}/..", f"fl
 
 
 @pytest.mark.parametrize(("ours", "not_ours"), OURS.items(), ids=[str(number) for number in range(len(OURS))])  # no random names
-def test_only_a_folder_that_we_make_is_deleted(store: Store, ours: str, not_ours: tuple[str, ...]) -> None:
+def test_own_places_only_a_folder_that_we_make_is_deleted(store: Store, ours: str, not_ours: tuple[str, ...]) -> None:
     for key in not_ours:
         store.put(f"{key}/precious", b"x")
     store.put(f"{ours}/x/y", b"x")

@@ -131,7 +131,7 @@ def test_names_are_the_files_directly_below_in_order(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", [".00000000000000000000.json.0123456789abcdef0123456789abcdef.tmp", "00000000000000000000.json#1"])
-def test_what_a_killed_process_had_only_staged_is_not_there(tmp_path: Path, name: str) -> None:
+def test_storage_what_a_killed_process_had_only_staged_is_not_there(tmp_path: Path, name: str) -> None:
     store = open_store(Location.parse(str(tmp_path)), StorageOptions())
     store.put("log/a.json", b"")
     (tmp_path / "log" / name).write_bytes(b"{}")

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_wrong_with_a_file(folder: Path, case: str) -> None:
+def test_rehearsed_fixtures_what_is_wrong_with_a_file(folder: Path, case: str) -> None:
     file, change, expected = CASES[case]
     edit(folder, file, change)
     assert codes(folder) == expected
@@ -91,7 +91,7 @@ def test_missing_and_unexpected(folder: Path) -> None:
     assert codes(folder) == ["fixture_unexpected"]
 
 
-def test_only_the_head_is_written_again(folder: Path) -> None:
+def test_rehearsed_fixtures_only_the_head_is_written_again(folder: Path) -> None:
     for version in ("1.0.0", "1.2.0"):
         edit(folder, f"{version}/a.jsonl", lambda lines: lines[:-1])
     assert codes(folder) == ["fixture_changed"] * 2

@@ -254,7 +254,7 @@ REWRITE = (
 )
 
 
-def test_what_needs_spark_is_said_and_not_skipped(tmp_path: Path) -> None:
+def test_upgrade_paths_what_needs_spark_is_said_and_not_skipped(tmp_path: Path) -> None:
     folder = history(tmp_path, REWRITE)
     found = rehearsed(folder, tmp_path / "work")
     results = {path.id: found.run(path) for path in found.paths}

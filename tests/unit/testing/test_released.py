@@ -108,7 +108,7 @@ def test_a_release_that_was_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1.0", "1.0.0,1.0.0", "nobody.txt"])
-def test_what_is_no_list(head: Path, tmp_path: Path, text: str) -> None:
+def test_released_paths_what_is_no_list(head: Path, tmp_path: Path, text: str) -> None:
     with pytest.raises(SchemamigError, match="invalid_released"):
         rehearsed(head, tmp_path / "work", released=text)
 

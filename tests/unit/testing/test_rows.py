@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.testing.rows import check_sql
 from airflow_provider_schemamig.core.testing.rows.fixtures import fixture_text
 from airflow_provider_schemamig.core.testing.rows.generate import ROWS, generate
 from airflow_provider_schemamig.core.testing.rows.row_codec import row_of, row_text
-from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
+from airflow_provider_schemamig.core.testing.rows.seeded_random import SeededRandom
 from tests.unit.testing.samples import HISTORY
 
 V = Version(1, 0, 0)
@@ -46,7 +46,7 @@ def test_the_generator_never_changes() -> None:
         '{"a":[],"d":null,"id":856523327,"t":"2013-10-16T01:09:02.035081Z"}\n'
         '{"a":null,"d":null,"id":856523325,"t":null}\n'
     )
-    assert [Draws("seed").below(1000) for _ in range(2)] == [Draws("seed").below(1000)] * 2
+    assert [SeededRandom("seed").below(1000) for _ in range(2)] == [SeededRandom("seed").below(1000)] * 2
 
 
 def test_keys_are_other_ones_in_every_row_and_version() -> None:
@@ -104,12 +104,12 @@ def test_other_checks_are_said_to_be_beyond(expression: str) -> None:
         ("ok", {"ok": True}, True),
     ],
 )
-def test_what_a_check_says(expression: str, row: Mapping[str, Any], expected: bool) -> None:
+def test_rehearsed_rows_what_a_check_says(expression: str, row: Mapping[str, Any], expected: bool) -> None:
     assert check_sql.holds(check_sql.parse(expression), row) is expected
 
 
 @pytest.mark.parametrize("expression", ["f(n) > 1", "n > 'a'", "nobody = 1", "n LIKE '%x'", "n ="])
-def test_nothing_is_guessed(expression: str) -> None:
+def test_rehearsed_rows_nothing_is_guessed(expression: str) -> None:
     with pytest.raises(check_sql.Unsupported):
         check_sql.holds(check_sql.parse(expression), {"n": 1})
 

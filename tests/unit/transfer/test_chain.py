@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, Store, open_store
-from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
+from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.exactly_once import (
     TXN_VERSION,
     LinkChain,
@@ -106,7 +106,7 @@ def test_a_gap_ends_it(steps: list[int], missing: int) -> None:
     assert found.at == (sum(steps) if missing >= len(steps) else los[missing])
 
 
-def test_what_lies_before_is_not_looked_at(tmp_path: Path) -> None:
+def test_link_chain_what_lies_before_is_not_looked_at(tmp_path: Path) -> None:
     store = table(tmp_path / "t", link(CHAIN, 0, 4), link(CHAIN, 4, 6))
     assert position(store, CHAIN, 0, after=1) == LinkPosition(0, 1)
     assert position(store, CHAIN, 4, after=1) == LinkPosition(6, 2)
@@ -120,9 +120,9 @@ def test_chain_empty_link(tmp_path: Path) -> None:
     txns = [action["txn"] for action in commit_at(tmp_path / "t", 2) if "txn" in action]
     assert [(txn["appId"], txn["version"]) for txn in txns] == [(CHAIN.txn_app_id(4), TXN_VERSION)]
     assert not any("metaData" in action for action in commit_at(tmp_path / "t", 2)), "it disturbs nobody"
-    with pytest.raises(TwinWasFirst):
+    with pytest.raises(StepAlreadyMade):
         put_empty_link(store, CHAIN, 0, 9)
-    with pytest.raises(TwinWasFirst):
+    with pytest.raises(StepAlreadyMade):
         put_empty_link(store, CHAIN, 4, 5)
     assert put_empty_link(store, OTHERS[0], 4, 5) == 3
 
@@ -144,7 +144,7 @@ class Slow:
 
 def test_empty_link_is_overtaken(tmp_path: Path) -> None:
     mine = table(tmp_path / "mine")
-    with pytest.raises(TwinWasFirst):
+    with pytest.raises(StepAlreadyMade):
         put_empty_link(Slow(mine, link(CHAIN, 0, 3)), CHAIN, 0, 9)
     others = table(tmp_path / "others")
     assert put_empty_link(Slow(others, [{"commitInfo": FOREIGN[0]}]), CHAIN, 0, 9) == 2

@@ -56,7 +56,7 @@ def test_at_most_every_half_minute_and_at_the_end(monkeypatch: pytest.MonkeyPatc
     assert last.started_at <= last.updated_at
 
 
-def test_what_was_done_before_is_no_part_of_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_report_what_was_done_before_is_no_part_of_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch(monkeypatch)
     watch.at(0, 60, rows=6000)
     watch.at(10, 80, rows=8000)

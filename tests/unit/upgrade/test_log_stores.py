@@ -60,7 +60,7 @@ def test_a_session_is_proven_by_the_mark_of_its_commit(
 
 
 @pytest.mark.parametrize("uri, more", [("/lake", {}), ("gs://bucket/lake", {}), ("s3://b/l", {"schemamig.conditional_log_store": "true"})])
-def test_nothing_is_asked_where_it_does_not_matter_or_was_declared(uri: str, more: dict[str, str]) -> None:
+def test_log_stores_nothing_is_asked_where_it_does_not_matter_or_was_declared(uri: str, more: dict[str, str]) -> None:
     with asked.proven_session(Environment.open(uri, more)) as found:
         assert found == {}
 

@@ -35,7 +35,7 @@ def test_a_new_environment_has_created_all(lake: Lake) -> None:
     assert {name: (change.kind, change.old) for name, change in by_name(found).items()} == dict.fromkeys(
         ("flights", "planes", "stats", "legacy", "untouched"), ("created", None)
     )
-    assert (found.source, str(found.target), found.is_back) == (None, "1.0.0", False)
+    assert (found.source, str(found.target), found.is_rolled_back) == (None, "1.0.0", False)
 
 
 def test_a_commit_names_what_changed_and_nothing_else(lake: Lake) -> None:
@@ -62,14 +62,14 @@ def test_a_rollback_names_the_same_the_other_way_round(lake: Lake) -> None:
     lake.upgrade(lake.second)
     commands.rollback(lake.env, jobs=no_spark, allow_lossy=True)
     found = changed(lake)
-    assert (str(found.source), str(found.target), found.is_back) == ("1.1.0", "1.0.0", True)
+    assert (str(found.source), str(found.target), found.is_rolled_back) == ("1.1.0", "1.0.0", True)
     kinds = {name: change.kind for name, change in by_name(found).items()}
     assert (kinds["legacy"], kinds["airports"], kinds["flights"]) == ("created", "removed", "altered")
     assert by_name(found)["stats"].uri == lake.path("stats").as_uri()
     assert [(o.column, o.is_copy) for o in by_name(found)["flights"].origins["dep_delay"]] == [("departure_delay", False)]
 
 
-def test_what_was_not_committed_changed_nothing(lake: Lake) -> None:
+def test_table_changes_what_was_not_committed_changed_nothing(lake: Lake) -> None:
     generation = expanded(lake, lake.second)
     assert changed(lake, generation).tables == ()
     commands.rollback(lake.env, jobs=no_spark)
@@ -77,7 +77,7 @@ def test_what_was_not_committed_changed_nothing(lake: Lake) -> None:
     assert changed(lake, claimed(lake, lake.second)).tables == ()
 
 
-def test_who_approved_it_is_named(lake: Lake) -> None:
+def test_table_changes_who_approved_it_is_named(lake: Lake) -> None:
     generation = claimed(lake, lake.second)
     commands.promote(lake.env, generation, approved_by="ann")
     assert changed(lake, generation).approved_by == "ann"

@@ -85,7 +85,7 @@ def test_a_viewer_reads_and_changes_nothing(page: Page, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "viewer"])
-def test_who_may_trigger_the_dag_may_do_it(page: Page, lake: Lake, role: str) -> None:
+def test_page_access_who_may_trigger_the_dag_may_do_it(page: Page, lake: Lake, role: str) -> None:
     for verb, (body, status) in ACTIONS.items():
         answer = page.post(f"/env/lake/{verb}", {"reason": "because", **body}, who=role)
         assert answer.status_code == status, (verb, answer.text)
@@ -131,7 +131,9 @@ def test_every_answer_forbids_what_a_page_could_be_used_for(page: Page, lake: La
         ({"Content-Type": "application/json"}, 200),
     ],
 )
-def test_what_another_site_makes_a_browser_send_is_refused(page: Page, lake: Lake, headers: dict[str, str], status: int) -> None:
+def test_page_access_what_another_site_makes_a_browser_send_is_refused(
+    page: Page, lake: Lake, headers: dict[str, str], status: int
+) -> None:
     answer = page.site.ask("POST", "/env/lake/pause", "admin", content=b'{"reason": "x"}', headers=headers)
     assert answer.status_code == status, answer.text
     assert bool(lake.state.controls) is (status == 200)

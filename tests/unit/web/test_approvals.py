@@ -66,7 +66,7 @@ def test_who_may_not_answer_airflows_approval_leaves_the_ledger_as_it_was(page: 
     assert page.document("lake", "history")["entries"][0]["what"] not in ("approve", "reject asked")
 
 
-def test_who_it_is_assigned_to_may(page: Page, lake: Lake, airflow: Any) -> None:
+def test_approvals_who_it_is_assigned_to_may(page: Page, lake: Lake, airflow: Any) -> None:
     airflow.assigned = frozenset(("op",))
     assert page.post("/env/lake/approve", plan(page), who="op").status_code == 200
     assert airflow.answers == [("op", True)]

@@ -23,11 +23,11 @@ def described() -> Any:
     return json.loads(json.dumps(found, sort_keys=True))
 
 
-def test_what_programs_may_send_is_as_it_was() -> None:
+def test_page_contract_what_programs_may_send_is_as_it_was() -> None:
     assert described() == json.loads(GOLDEN.read_text()), "if it is meant: .venv/bin/python -m tests.unit.web.test_contract"
 
 
-def test_it_is_served_to_nobody(page: Any) -> None:
+def test_page_contract_is_served_to_nobody(page: Any) -> None:
     for path in ("/openapi.json", "/docs", "/redoc"):
         assert page.get(path, who="admin").status_code == 404
 

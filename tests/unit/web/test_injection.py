@@ -78,7 +78,7 @@ def lake(page: Page, tmp_path: Path) -> Lake:
     return found
 
 
-def test_what_a_ledger_says_is_text_in_every_view(page: Page, lake: Lake) -> None:
+def test_injection_what_a_ledger_says_is_text_in_every_view(page: Page, lake: Lake) -> None:
     now = pendulum.now("UTC")
     entries = [HistoryEntry.ended(text[:100], now, collection=text, who=text, detail=text) for text in (*NASTY, *FORMULAS)]
     append_history(lake.env, *entries)
@@ -178,7 +178,7 @@ def test_a_request_that_says_nothing_is_refused(page: Page, lake: Lake, verb: st
     assert lake.state.version == before
 
 
-def test_what_no_work_could_keep_is_told(page: Page, lake: Lake) -> None:
+def test_injection_what_no_work_could_keep_is_told(page: Page, lake: Lake) -> None:
     answer = page.post("/env/lake/throttle", {"reason": "x", "window": "99-99"})
     assert answer.status_code == 409 and answer.json()["error"]["code"] == "bad_throttle"
     answer = page.post("/env/lake/pause", {"reason": "x", "collection": "<script>"})

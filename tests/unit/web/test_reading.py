@@ -69,7 +69,7 @@ def is_there(pid: int | None) -> bool:
         return False
 
 
-def test_nothing_is_started_before_somebody_looks_and_one_process_is_for_all(reader: PageReader, lake: Lake) -> None:
+def test_page_reading_nothing_is_started_before_somebody_looks_and_one_process_is_for_all(reader: PageReader, lake: Lake) -> None:
     assert reader.pid is None
 
     async def all_look() -> list[Any]:
@@ -99,7 +99,7 @@ def test_viewers_share_one_request(reader: PageReader, lake: Lake, monkeypatch: 
     assert sorted(asked) == ["overview", "tables"]
 
 
-def test_it_ends_when_nobody_looks(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_reading_ends_when_nobody_looks(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "IDLE_SECONDS", 0.3)
     reader = PageReader()
     asyncio.run(reader.newest(place(lake), "overview"))
@@ -149,7 +149,7 @@ def test_a_process_that_always_dies_is_told_and_not_started_for_ever(lake: Lake,
     reader.close()
 
 
-def test_it_ends_with_a_killed_parent_also_while_a_store_is_silent(tmp_path: Path) -> None:
+def test_page_reading_ends_with_a_killed_parent_also_while_a_store_is_silent(tmp_path: Path) -> None:
     """``kill -9`` of the api-server: nobody closes anything."""
     with silent_server() as port:
         program = (
@@ -221,7 +221,7 @@ def test_old_documents_say_so(reader: PageReader, lake: Lake, monkeypatch: pytes
     assert len({fresh.etag, first.etag, late.etag}) == 3
 
 
-def test_what_was_done_is_seen_at_once(reader: PageReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_reading_what_was_done_is_seen_at_once(reader: PageReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = make_lake(tmp_path)
     lake.upgrade(lake.first)
     monkeypatch.setattr(reading, "FRESH_SECONDS", 60.0)

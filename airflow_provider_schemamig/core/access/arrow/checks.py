@@ -34,8 +34,8 @@ _NO_NAMES = WITHOUT_PARENTHESES | {"current_time", "current_catalog", "current_r
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _GREATEST = 2**63 - 1
 
-_WHOLE, _TEXT, _DAY, _FLAG = "whole number", "string", "date", "boolean"
-_KINDS = dict.fromkeys(["tinyint", "smallint", "int", "bigint"], _WHOLE) | {"string": _TEXT, "date": _DAY, "boolean": _FLAG}
+_INTEGER, _TEXT, _DAY, _FLAG = "whole number", "string", "date", "boolean"
+_KINDS = dict.fromkeys(["tinyint", "smallint", "int", "bigint"], _INTEGER) | {"string": _TEXT, "date": _DAY, "boolean": _FLAG}
 #: Compared with a column of the same type alone: a constant of theirs means another value in another time zone.
 _TIMES = frozenset(["timestamp", "timestamp_ntz"])
 #: A whole number becomes a DECIMAL(20, 0) to one engine, and of both nothing is cut while 20 + scale digits are enough.
@@ -196,7 +196,7 @@ class _Reader:
             return _TEXT
         if int(node.name) > _GREATEST:
             raise _unlike(node)
-        return _WHOLE
+        return _INTEGER
 
     def _negative(self, node: exp.Neg) -> str:
         from sqlglot import exp
@@ -217,7 +217,7 @@ class _Reader:
         (value,) = _parts(node, "this")
         if self._operand(value) != _TEXT:
             raise _unlike(node)
-        return _WHOLE
+        return _INTEGER
 
 
 def _is_alike(one: DataType | str, other: DataType | str, first: exp.Expr, second: exp.Expr) -> bool:
@@ -230,7 +230,7 @@ def _is_alike(one: DataType | str, other: DataType | str, first: exp.Expr, secon
         return one == other and (one.name in _TIMES or decimal_of(one.name) is not None)
     column, constant = (one, second) if isinstance(one, Primitive) else (other, first)
     decimal = decimal_of(column.name) if isinstance(column, Primitive) else None
-    return _WHOLE in (one, other) and _is_number(constant) and decimal is not None and decimal[1] <= _DEEPEST_SCALE
+    return _INTEGER in (one, other) and _is_number(constant) and decimal is not None and decimal[1] <= _DEEPEST_SCALE
 
 
 def _is_number(node: exp.Expr) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_schemamig.core.access.arrow.read import check_honest
 from airflow_provider_schemamig.core.access.arrow.times import check_times
 from airflow_provider_schemamig.core.access.errors import KeyViolated, NeedsSpark
-from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, KeyCheck, NotTwice, ReferencedRows
+from airflow_provider_schemamig.core.access.key_checks.guard import Check, KeyCheck, ReferencedRows, SingleMatchCheck, UniqueCheck
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
@@ -32,11 +32,11 @@ def check_rows(
     Arrow may compare wrongly.
     """
     for check in checks:
-        assert not isinstance(check, Alone), "a merge is a statement of Spark"
+        assert not isinstance(check, SingleMatchCheck), "a merge is a statement of Spark"
         keys = _keys(rows, check, collection)
         match check:
-            case NotTwice():
-                broken = _twice(keys)
+            case UniqueCheck():
+                broken = _duplicates(keys)
                 if check.in_table and not broken.num_rows:
                     _check_times(place.store, place.head, check.columns, collection)
                     broken = keys.join(_stored(table, check.columns, keys), keys.column_names, join_type="left semi")
@@ -71,7 +71,7 @@ def _named(keys: pa.Table) -> pa.Table:
     return keys.rename_columns([f"k{number}" for number in range(keys.num_columns)])
 
 
-def _twice(keys: pa.Table) -> pa.Table:
+def _duplicates(keys: pa.Table) -> pa.Table:
     counted = keys.group_by(keys.column_names).aggregate([([], "count_all")])
     counted = counted.rename_columns([*keys.column_names, _COUNT])
     repeated = counted.filter(_more_than_one(counted)).drop_columns([_COUNT])

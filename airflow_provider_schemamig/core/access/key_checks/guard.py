@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 @dataclass(frozen=True, slots=True)
-class NotTwice:
+class UniqueCheck:
     """No key twice among the rows written, nor (``in_table``) once more in the table, but in the very row of it that is updated: the one
     that is equal in ``same``. Where the merge changes the key (``changes``) there is no more than one such row: all would get the same.
     """
@@ -52,14 +52,14 @@ class ReferencedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SingleMatchCheck:
     """No two rows of a merge are equal in what it is on (``columns``; NULL equals NULL): it could not say which one is written."""
 
     columns: tuple[str, ...]
 
 
-KeyCheck = NotTwice | ReferencedRows
-Check = KeyCheck | Alone
+KeyCheck = UniqueCheck | ReferencedRows
+Check = KeyCheck | SingleMatchCheck
 
 
 def checks_of(env: EnvironmentRoot, place: PinnedTable, fit: WriteFit, mode: Mode, on: Sequence[str]) -> tuple[Check, ...]:
@@ -70,7 +70,7 @@ def checks_of(env: EnvironmentRoot, place: PinnedTable, fit: WriteFit, mode: Mod
     name = place.shard.collection
     _check_not_referred_to(place, frozenset(fit.columns), mode, frozenset(on))
     keys = keys_in_force(place.state, name)
-    alone = (Alone(tuple(on)),) if mode is Mode.MERGE else ()
+    alone = (SingleMatchCheck(tuple(on)),) if mode is Mode.MERGE else ()
     if not keys:
         return alone
     asked = _Asked(env, place, frozenset(fit.columns), mode, tuple(on))
@@ -134,14 +134,14 @@ class _Asked:
             raise Unfit(missing[0], f"is not among the columns of the rows, and other columns of {key.rule} would be updated")
         return False
 
-    def _unique(self, key: Unique, columns: tuple[str, ...]) -> NotTwice:
+    def _unique(self, key: Unique, columns: tuple[str, ...]) -> UniqueCheck:
         match self.mode:
             case Mode.APPEND:
-                return NotTwice(key.rule, columns, in_table=True)
+                return UniqueCheck(key.rule, columns, in_table=True)
             case Mode.OVERWRITE:
-                return NotTwice(key.rule, columns, in_table=False)
+                return UniqueCheck(key.rule, columns, in_table=False)
             case Mode.MERGE:  # on exactly the key: where it is in the table, that row is updated
-                return NotTwice(key.rule, columns, set(self.on) != set(columns), self.on, changes=not set(columns) <= set(self.on))
+                return UniqueCheck(key.rule, columns, set(self.on) != set(columns), self.on, changes=not set(columns) <= set(self.on))
 
     def _reference(self, key: Reference, columns: tuple[str, ...], names: Mapping[str, str]) -> ReferencedRows:
         state = self.place.state

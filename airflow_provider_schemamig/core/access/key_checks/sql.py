@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import UnionType
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.access.errors import KeyViolated, RowsTwice
-from airflow_provider_schemamig.core.access.key_checks.guard import Alone, Check, NotTwice, ReferencedRows
+from airflow_provider_schemamig.core.access.errors import DuplicateRows, KeyViolated
+from airflow_provider_schemamig.core.access.key_checks.guard import Check, ReferencedRows, SingleMatchCheck, UniqueCheck
 from airflow_provider_schemamig.core.access.select import version_sql
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.sql import quote
@@ -38,7 +38,7 @@ def guarded(rows: str, table: str, checks: Sequence[Check], columns: Sequence[st
 
 @contextmanager
 def explained(spark: SparkSession, rows: str, table: str, checks: Sequence[Check]) -> Iterator[None]:
-    """Turn what ``guarded`` raises in this block into KeyViolated, RowsTwice, or ConcurrentWrite if the conflicting row is gone by now."""
+    """Turn what ``guarded`` raises in this block into KeyViolated, DuplicateRows, or ConcurrentWrite if the conflicting row is gone."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -52,27 +52,30 @@ def explained(spark: SparkSession, rows: str, table: str, checks: Sequence[Check
         raise _explain(spark, _judged(rows, table, checks), number, checks[number]) from error
 
 
-def _explain(spark: SparkSession, judged: str, number: int, check: Check) -> KeyViolated | RowsTwice | ConcurrentWrite:
+def _explain(spark: SparkSession, judged: str, number: int, check: Check) -> KeyViolated | DuplicateRows | ConcurrentWrite:
     key = ", ".join(f"substring(CAST({quote(column)} AS STRING), 1, {_CHARACTERS})" for column in check.columns)
     broken = f"(SELECT concat_ws(', ', {key}) AS k FROM ({judged}) WHERE {_OWN}_broken{number})"
     (answer,) = spark.sql(f"SELECT count(*) AS n FROM {broken}").collect()
     if not answer["n"]:
-        what = "two rows of the merge" if isinstance(check, Alone) else f"what stood against {check.rule}"
+        what = "two rows of the merge" if isinstance(check, SingleMatchCheck) else f"what stood against {check.rule}"
         return ConcurrentWrite(condition="key", detail=f"{what} is gone again")
     found = spark.sql(f"SELECT DISTINCT k FROM {broken} ORDER BY k LIMIT {_SAMPLES}").collect()
     count, sample = int(answer["n"]), tuple(f"({row['k']})" for row in found)
-    if isinstance(check, Alone):
-        return RowsTwice(on=check.columns, count=count, sample=sample)
+    if isinstance(check, SingleMatchCheck):
+        return DuplicateRows(on=check.columns, count=count, sample=sample)
     return KeyViolated(key=check.rule, count=count, sample=sample)
 
 
 def _judged(rows: str, table: str, checks: Sequence[Check]) -> str:
     """Return the query of ``rows`` with a column for each check that is true if the row breaks it."""
-    counts = [f"count(*) OVER (PARTITION BY {_list(check.columns)}) AS {_OWN}_n{n}" for n, check in _numbered(checks, NotTwice | Alone)]
+    counts = [
+        f"count(*) OVER (PARTITION BY {_list(check.columns)}) AS {_OWN}_n{n}"
+        for n, check in _numbered(checks, UniqueCheck | SingleMatchCheck)
+    ]
     joins, verdicts = [], []
     for number, check in enumerate(checks):
         present = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in check.columns)
-        if isinstance(check, NotTwice):
+        if isinstance(check, UniqueCheck):
             joins += [_taken(check, table, number)] if check.in_table else []
             verdict = f"s.{_OWN}_n{number} > 1"
             if check.in_table:
@@ -93,13 +96,13 @@ def _numbered(checks: Sequence[Check], kind: type[Check] | UnionType) -> Iterato
     return ((number, check) for number, check in enumerate(checks) if isinstance(check, kind))
 
 
-def _taken(check: NotTwice, table: str, number: int) -> str:
+def _taken(check: UniqueCheck, table: str, number: int) -> str:
     columns = _list(dict.fromkeys([*check.columns, *check.same]))
     same = " AND ".join(f"s.{quote(column)} = t{number}.{quote(column)}" for column in check.columns)
     return f"LEFT JOIN (SELECT {columns}, true AS {_OWN}_hit FROM {table}) AS t{number} ON {same}"
 
 
-def _matched(check: NotTwice, table: str, number: int) -> str:
+def _matched(check: UniqueCheck, table: str, number: int) -> str:
     """Return how many rows of the table the merge updates by a row."""
     named = ", ".join(f"{quote(column)} AS c{n}" for n, column in enumerate(check.same))
     keys = ", ".join(f"c{n}" for n in range(len(check.same)))
@@ -108,7 +111,7 @@ def _matched(check: NotTwice, table: str, number: int) -> str:
     return f"LEFT JOIN ({counted}) AS m{number} ON {same}"
 
 
-def _another(check: NotTwice, number: int) -> str:
+def _another(check: UniqueCheck, number: int) -> str:
     """Return a condition that excludes the row that the merge updates."""
     if not check.same:
         return ""

@@ -68,10 +68,10 @@ def _put(store: Store, version: int, data: bytes, txn_id: str) -> WriteReceipt |
     try:
         return store.put_if_absent(key, data)
     except (ObjectExists, StorageUnreachable) as error:
-        landed = _id_at(store, version)
-        if landed == txn_id:
+        found_id = _id_at(store, version)
+        if found_id == txn_id:
             return WriteReceipt(store.location, key, time.monotonic())
-        if landed is None and isinstance(error, StorageUnreachable):
+        if found_id is None and isinstance(error, StorageUnreachable):
             raise
         return None
 

@@ -34,7 +34,7 @@ def seal(store: Store, head: Head, moved_to: str, fence: Fence, tag: Tag, *, sin
     return commit_edited(store, head, after, fence, tag, parameters={"movedTo": moved_to}, since=since)
 
 
-def opened(head: Head, moved_to: str) -> Head:
+def unsealed_head(head: Head, moved_to: str) -> Head:
     """Return the table as it would be without its seal, if that is for ``moved_to``; else as it is.
 
     This is for commits of whoever holds the seal.

@@ -21,7 +21,7 @@ _MARK = "#"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Reached:
+class TxnPosition:
     """Where a count stands. ``term``: how many of its ids are closed."""
 
     term: int
@@ -38,12 +38,12 @@ def app_ids(txns: Iterable[str]) -> list[str]:
     return sorted({txn.partition(_MARK)[0] for txn in txns})
 
 
-def reached(txns: Mapping[str, int], app_id: str) -> Reached:
+def txn_position(txns: Mapping[str, int], app_id: str) -> TxnPosition:
     """Return how far an application id has come, from the highest transaction version of every application id of a table."""
     # From the highest on, not the lowest: a table may forget identifiers that have not moved for long.
     term = max((_term(txn) for txn in txns if txn.partition(_MARK)[0] == app_id), default=0)
     version = txns.get(term_id(app_id, term), NOTHING)
-    return Reached(term + 1) if version == _CLOSED else Reached(term, version)
+    return TxnPosition(term + 1) if version == _CLOSED else TxnPosition(term, version)
 
 
 def _term(txn: str) -> int:
@@ -51,7 +51,7 @@ def _term(txn: str) -> int:
     return int(number) if number.isdigit() else 0
 
 
-def go_to(app_id: str, own: Reached, to: Reached) -> dict[str, int]:
+def advance(app_id: str, own: TxnPosition, to: TxnPosition) -> dict[str, int]:
     """Return the transaction versions that move a count from ``own`` to ``to``, which is of the same term or a later one.
 
     The ids of the terms before that are closed.

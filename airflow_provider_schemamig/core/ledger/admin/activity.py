@@ -28,7 +28,7 @@ _TELLING = (Deployment, Approval, Progress, Hold, Intent)
 R = TypeVar("R")
 
 
-def signs_of_life(env: EnvironmentRoot, rows: Sequence[RawRow], now: pendulum.DateTime) -> tuple[str, ...]:
+def active_parties(env: EnvironmentRoot, rows: Sequence[RawRow], now: pendulum.DateTime) -> tuple[str, ...]:
     """Return the signs that somebody uses the environment, in words; nothing if there are none.
 
     Signs are nodes whose lease runs, deployments that are promoted or were claimed lately, holds that are changing state, and open

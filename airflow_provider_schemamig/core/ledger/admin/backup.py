@@ -148,14 +148,14 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
     put: list[str] = []
     try:
         for key in manifest.log:
-            if key in there or (key == manifest.leap and _twin_leapt(store, key)):
+            if key in there or (key == manifest.leap and _other_try_leapt(store, key)):
                 continue
             data = data_of(key)
             try:
                 store.put_if_absent(key, data)
                 put.append(key)
             except ObjectExists as error:
-                if store.get(key) != data and not (key == manifest.leap and _twin_leapt(store, key)):
+                if store.get(key) != data and not (key == manifest.leap and _other_try_leapt(store, key)):
                     raise _other_content(folder, key) from error
     except BackupUnusable:
         for key in reversed(put):
@@ -163,7 +163,7 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
         raise
 
 
-def _twin_leapt(store: Store, leap: str) -> bool:
+def _other_try_leapt(store: Store, leap: str) -> bool:
     """Return whether another try of this restore put its own commit on top. Its data lies there already."""
     return store.exists(leap) and is_leap(store.get(leap))
 

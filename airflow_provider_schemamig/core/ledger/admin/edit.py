@@ -15,7 +15,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.jsonable import canonical
-from airflow_provider_schemamig.core.ledger.admin.activity import signs_of_life
+from airflow_provider_schemamig.core.ledger.admin.activity import active_parties
 from airflow_provider_schemamig.core.ledger.admin.edit_errors import (
     EditUnsound,
     InvalidRow,
@@ -247,7 +247,7 @@ def _check_unchanged(task: _Task, earlier: _Task | None) -> None:
 def _checked(ledger: _Ledger, task: _Task, now: pendulum.DateTime) -> _Task:
     """Return the task with what speaks against it, and raise that unless the edit is forced. Asked again whenever the ledger moved on."""
     _check_protected(task)
-    signs = signs_of_life(ledger.env, task.rows, now)
+    signs = active_parties(ledger.env, task.rows, now)
     known = {(finding.code, finding.where) for finding in check_rows(ledger.env, task.version, task.rows)}
     following = check_rows(ledger.env, task.version + 1, (*task.rows, *task.updates()))
     findings = tuple(finding for finding in following if (finding.code, finding.where) not in known)

@@ -72,9 +72,9 @@ def _orphan_folders(env: EnvironmentRoot, state: State, folders: tuple[str, ...]
     known = {place for shard in shards if (place := _place(env, shard)) is not None}
     left = [folder for folder in folders if env.table_location(folder).uri not in known]
     # A table that was given back (``unmanage``) has no shard row any more; the rows of its schemas stay.
-    given_back = {entry.shard for entry in state.schemas.values()} if left else set()
+    unmanaged = {entry.shard for entry in state.schemas.values()} if left else set()
     for folder in left:
-        if folder.rpartition("/")[2] not in given_back and env.table_store(folder).names("_delta_log"):
+        if folder.rpartition("/")[2] not in unmanaged and env.table_store(folder).names("_delta_log"):
             yield LedgerFinding("orphan_folder", folder, "a table of ours, and no shard row names it")
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.fold import Texts
 from airflow_provider_schemamig.core.ledger.format.formats import Formats
-from airflow_provider_schemamig.core.ledger.format.migrate import Carried, CurrentRows, carry
+from airflow_provider_schemamig.core.ledger.format.migrate import CurrentRows, MigratedLedger, migrate_ledger
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS
 
 
@@ -27,13 +27,13 @@ class Older(Mapping[str, Texts]):
         self._formats = formats
 
     @cached_property
-    def upgrades(self) -> tuple[Carried, ...]:
+    def upgrades(self) -> tuple[MigratedLedger, ...]:
         """Return the ledger after each step, as if it were written at the versions to come. Raises as ``migrate.carry``, and
         LedgerDamaged.
         """
         current, found = self._current_rows(), []
         for version, step in enumerate(self._formats.steps_from(self._number), start=self._version + 1):
-            found.append(carry(current, step, self._formats, version))
+            found.append(migrate_ledger(current, step, self._formats, version))
             current = found[-1].current
         return tuple(found)
 

@@ -28,7 +28,7 @@ _CONFIG: Address = (EnvironmentConfig.COLLECTION, encode_key(EnvironmentConfig.k
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class MigratedLedger:
     """The ledger after a step. ``rows``: the updates that make it of the one before, the format's number among them, all at one ledger
     version; ``changed``: how many rows the step inserted, updated or deleted."""
 
@@ -37,7 +37,7 @@ class Carried:
     changed: int
 
 
-def carry(current: CurrentRows, step: Step, formats: Formats, version: int) -> Carried:
+def migrate_ledger(current: CurrentRows, step: Step, formats: Formats, version: int) -> MigratedLedger:
     """Take the ledger over ``step``, as ledger version ``version``.
 
     Raises LedgerDamaged (a row is not one of the old format), FormatStepFailed (the step broke a rule; nothing may be written).
@@ -53,7 +53,7 @@ def carry(current: CurrentRows, step: Step, formats: Formats, version: int) -> C
     complaint = step.verify(before, found)
     if complaint is not None:
         raise _broken(step, complaint)
-    return Carried(after, rows, len(wanted))
+    return MigratedLedger(after, rows, len(wanted))
 
 
 def _snapshot(current: CurrentRows, types: tuple[type[Any], ...]) -> LedgerSnapshot:

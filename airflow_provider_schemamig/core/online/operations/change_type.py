@@ -145,12 +145,12 @@ def _cast(change: ChangeType, how: str) -> str:
 def _value(change: ChangeType, table: Declaration, how: str) -> str:
     """Return what a row gets; an earlier release's shadow may have a value already."""
     hidden, cast = table.field(_shadow(change, table)), _cast(change, how)
-    if hidden is None or not all(_goes_back(old, new) for _, old, new in leaves(change.old, change.new, "")):
+    if hidden is None or not all(_has_inverse_cast(old, new) for _, old, new in leaves(change.old, change.new, "")):
         return cast
     return kept_or_cast(hidden, Field(change.path, relaxed(change.old)), cast)
 
 
-def _goes_back(old: DataType, new: DataType) -> bool:
+def _has_inverse_cast(old: DataType, new: DataType) -> bool:
     """Return whether Spark is known to cast ``new`` to ``old``: from and to text, among numbers and truth values, among times."""
     kinds = [_KINDS.get(found.name.partition("(")[0]) if isinstance(found, Primitive) else None for found in (old, new)]
     return None not in kinds and ("text" in kinds or kinds[0] == kinds[1])

@@ -71,7 +71,7 @@ def shown(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) ->
     return None if not renames and _is_same(old, new) else columns
 
 
-def shown_back(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[str | None, tuple[ColumnPath, ...]]:
+def shown_as_before(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[str | None, tuple[ColumnPath, ...]]:
     """Show ``new`` as ``old``: return the SELECT list, and the columns of ``old`` that are NULL then. Raises CannotMerge,
     NotProjectable."""
     origins = match(old, new, compose_events(old, new, events).renames)

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.release.merge.fills import (
     columns_of,
     fill_inputs,
     shown,
-    shown_back,
+    shown_as_before,
     version_before,
     with_source_names,
 )
@@ -144,14 +144,14 @@ def _inverse(release: Release, target: Version, parts: Sequence[_Part], old: Dec
     for part in reversed(parts):
         begin = old if part.rewrite is None else part.rewrite.new
         try:
-            columns, gone = shown_back(begin, end, part.evolutions)
+            columns, gone = shown_as_before(begin, end, part.evolutions)
             lost.extend(gone)
             if columns is not None:
                 query = f"SELECT {columns} FROM {{{new.name}}}" if query is None else derived(columns, query)
             if part.rewrite is None or part.step is None:
                 break
             end = part.rewrite.old
-            query = _one_back(release, target, part.version, part.step, query)
+            query = _down_query(release, target, part.version, part.step, query)
         except NotProjectable as refusal:
             return _InverseQueries(None, f"{refusal.path} cannot be had back: {refusal.reason}")
         except CannotMerge as refusal:
@@ -159,7 +159,7 @@ def _inverse(release: Release, target: Version, parts: Sequence[_Part], old: Dec
     return _InverseQueries(query or f"SELECT {columns_of(new)} FROM {{{new.name}}}", None, tuple(lost))
 
 
-def _one_back(release: Release, target: Version, version: Version, step: Rewrite, query: str | None) -> str:
+def _down_query(release: Release, target: Version, version: Version, step: Rewrite, query: str | None) -> str:
     """Return the ``down`` of one rewrite over ``query``, its own collection as ``version`` has it. Raises CannotMerge, NotProjectable."""
     if step.down is None:
         raise CannotMerge(f"the rewrite of {version} has no down")
@@ -173,7 +173,7 @@ def _one_back(release: Release, target: Version, version: Version, step: Rewrite
             raise CannotMerge(f"the way back of {version} reads {name}, which is removed later")
         if lineage.is_made_anew:
             raise CannotMerge(f"`down` of {version} reads {name}, whose rows a later step replaces")
-        columns, gone = shown_back(lineage.source, lineage.end, lineage.events)
+        columns, gone = shown_as_before(lineage.source, lineage.end, lineage.events)
         if gone:
             raise CannotMerge(f"the way back of {version} reads {name}, which loses {', '.join(gone)} later")
         if columns is not None:

@@ -15,7 +15,7 @@ import pendulum
 from airflow_provider_schemamig.core.access.errors import ShardMoving
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.delta.commit.fence import read_txns
-from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached, app_ids, go_to, reached
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLIC
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_nothing_undone, row_position_in
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_no_rows_restored, row_position_in
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -70,7 +70,7 @@ class RestoredRows:
     rows: int
 
 
-class RestoreNotAhead(Refusal):
+class RestoreNotNewer(Refusal):
     """The target has the origin's rows of ``at``, and they are not made anew by those of an earlier version, or of the same."""
 
     code = "restore_not_ahead"
@@ -93,7 +93,7 @@ def restore(
 ) -> RestoredRows:
     """Make the target's rows those of the origin at ``version``, and let the stream go on from there.
 
-    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotAhead, LoopingStream; ShardMoving; NotInRelease if an end has no such
+    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, LoopingStream; ShardMoving; NotInRelease if an end has no such
     collection; what reading the origin raises if its version cannot be read (any more).
     """
     listen(Event("restore", collection))
@@ -122,7 +122,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     _check(ends, stream, source, table, wish)
     if source.head.version <= (at := row_position_in(ends.target, stream, table, source.shard.shard).at):
-        raise RestoreNotAhead(collection=collection, version=source.head.version, at=at)
+        raise RestoreNotNewer(collection=collection, version=source.head.version, at=at)
     entry, mapping = _gate(ends, source, table, wish)
     copied = copy_rows(source, entry, table, mapping, jobs())
     try:
@@ -132,7 +132,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
         raise
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
     for app_id in app_ids(place.txns):
-        forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), reached(place.txns, app_id))
+        forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), txn_position(place.txns, app_id))
     return RestoredRows(source.shard.shard, source.head.version, version, copied.rows)
 
 
@@ -150,14 +150,14 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
             raise CheckpointMoved(collection=stream.collection, uri=table.uri)
     _check(now, stream, source, table, wish)
     if hi < (at := row_position_in(now.target, stream, table, shard).at) and not source.store.exists(commit_key(hi + 1)):
-        raise RestoreNotAhead(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
+        raise RestoreNotNewer(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
     known = read_txns(table.store, stream.txn_prefix, table.head.version)
     live = stream.txn_app_id(shard)
     txns: dict[str, int] = {}
     for app_id in {live, *app_ids(known)}:
-        own = reached(known, app_id)
-        txns |= go_to(app_id, own, Reached(own.term + 1, hi if app_id == live else own.version))
-    span = Span(stream, shard, reached(known, live), hi, fingerprint(entry.declared), RESTORE)
+        own = txn_position(known, app_id)
+        txns |= advance(app_id, own, TxnPosition(own.term + 1, hi if app_id == live else own.version))
+    span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), RESTORE)
     return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 
 
@@ -172,7 +172,7 @@ def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTab
     if is_on(table.head.metadata, APPEND_ONLY) and active_files(table.store, table.head.version):
         raise TargetAppendOnly(collection=collection, uri=table.uri)
     if wish.version is not None:
-        check_nothing_undone(ends.origin, shard, hi)
+        check_no_rows_restored(ends.origin, shard, hi)
     if wish.is_first and active_files(table.store, table.head.version):
         raise CheckpointMoved(collection=collection, uri=table.uri)
     if not (wish.allow_lossy or wish.is_first):
@@ -221,15 +221,15 @@ def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
                     tables.append(table_at(ends.target.env, row, row.sealed_version))
 
 
-def _own_commits(stream: Stream, table: EventTable, back: int) -> tuple[Sequence[int], set[str] | None]:
+def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequence[int], set[str] | None]:
     """Return the versions of the target's table, newest first, that changed rows and did not come from the origin.
 
-    They go down to ``back``, which the origin has, or to the last restore from there, and as far as the log still goes. Returned beside
+    They go down to ``oldest``, which the origin has, or to the last restore from there, and as far as the log still goes. Returned beside
     them are the tables whose rows came after that; None: all that were retired for it.
     """
     found: list[int] = []
     came_from: set[str] = set()
-    for version in range(table.head.version, back, -1):
+    for version in range(table.head.version, oldest, -1):
         try:
             commit = read_commit(table.store, version)
         except LogTruncated:

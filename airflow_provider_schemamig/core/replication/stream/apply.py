@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.names import physical_path, stored_names
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, quote
-from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, move, scratch_key
+from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, move_checkpoint, scratch_key
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping
 from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
@@ -50,7 +50,7 @@ class EventTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class AppliedBatch:
     """``rows``: came and went, net. ``skipped``: a twin had done it, and counts them."""
 
     table_version: int
@@ -64,14 +64,16 @@ def table_at(env: EnvironmentRoot, shard: Shard, version: int | None = None) -> 
     return EventTable(env, shard, store, read_head(store, version))
 
 
-def bring(source: EventTable, event: SchemaEntry, since: int, target: EventTable, mapping: Mapping, span: Span, jobs: JobRunner) -> Brought:
+def bring(
+    source: EventTable, event: SchemaEntry, since: int, target: EventTable, mapping: Mapping, span: Span, jobs: JobRunner
+) -> AppliedBatch:
     """Bring the changes of ``source`` after version ``since`` up to the version it was looked at, with the checkpoint ``span.hi``.
 
     Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, WroteOtherColumns, CheckpointMoved.
     """
     difference = file_difference(source.store, since, source.head.version)
     if not difference.changed:
-        return Brought(move(target.store, target.head, span), 0, skipped=False)
+        return AppliedBatch(move_checkpoint(target.store, target.head, span), 0, skipped=False)
     projection, query = query_of(source.head, event, mapping)
     with _changes(source, since, target.env, span, difference) as changes:
         result = jobs.run(
@@ -95,10 +97,10 @@ def bring(source: EventTable, event: SchemaEntry, since: int, target: EventTable
             },
         )
     if result["table_version"] is None:  # it came to nothing in the end
-        return Brought(move(target.store, target.head, span), 0, skipped=False)
+        return AppliedBatch(move_checkpoint(target.store, target.head, span), 0, skipped=False)
     version = int(result["table_version"])
     check_columns(target, mapping, version, span)
-    return Brought(version, int(result["inserted"]) + int(result["deleted"]), bool(result["skipped"]))
+    return AppliedBatch(version, int(result["inserted"]) + int(result["deleted"]), bool(result["skipped"]))
 
 
 # --- rows as the event declares them, and as the target has them ---------------------------------------------------------------------
@@ -120,7 +122,7 @@ def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, s
     collection = CollectionName(mapping.event.name)
     there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), stored_names(source.schema))
     wanted = replace(shape_of(event), declaration=Declaration(collection, loose(mapping.event.fields)))
-    shown = fit_reader(there, wanted, _Trusted(), ahead=False)
+    shown = fit_reader(there, wanted, _Trusted(), is_later=False)
     rows = select(mapping.fit.given, f"({select(shown, quote(VIEW))})")
     return ", ".join(quote(field.name) for field in shown.source.fields), select(mapping.fit.into, f"({rows})")
 

@@ -20,7 +20,7 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_txns
-from airflow_provider_schemamig.core.delta.commit.txn_terms import Reached, reached, term_id
+from airflow_provider_schemamig.core.delta.commit.txn_terms import TxnPosition, term_id, txn_position
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -50,7 +50,7 @@ class Span:
 
     stream: Stream
     shard: ShardId
-    since: Reached
+    since: TxnPosition
     hi: int
     schema_hash: Fingerprint | None
     action: str = REPLICA
@@ -82,16 +82,16 @@ def note_of(span: Span) -> CheckpointNote:
     return CheckpointNote(Generation(0), Epoch(0), span.action, span)
 
 
-def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> Reached:
+def position(table: ReadStore, stream: Stream, shard: ShardId, at: int | None = None) -> TxnPosition:
     """Return the version of ``shard``, the origin's table, up to which ``table`` has (``at``: had at this version) the rows.
 
     ``NOTHING`` if it has none. Raises TableMissing, LogTruncated.
     """
     app_id = stream.txn_app_id(shard)
-    return reached(read_txns(table, app_id, at), app_id)
+    return txn_position(read_txns(table, app_id, at), app_id)
 
 
-def move(table: Store, head: Head, span: Span) -> int:
+def move_checkpoint(table: Store, head: Head, span: Span) -> int:
     """Move the checkpoint from ``span.since`` to ``span.hi`` by a commit without rows; the table's version of it.
 
     ``head``: of the table. Raises CheckpointMoved (a seal is one reason), UnsafeLogStore, UnsupportedFeature, TableMissing.
@@ -116,7 +116,7 @@ def move(table: Store, head: Head, span: Span) -> int:
 # --- where a batch ends --------------------------------------------------------------------------------------------------------------
 
 
-def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: Reached, hi: int) -> int:
+def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: TxnPosition, hi: int) -> int:
     """Return where the batch that follows the checkpoint ``since`` ends: at ``hi``, or where others agreed on before.
 
     The caller reads the checkpoint again. Raises CheckpointMoved.
@@ -132,7 +132,7 @@ def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: Reache
     return hi
 
 
-def scratch_key(stream: Stream, shard: ShardId, since: Reached) -> str:
+def scratch_key(stream: Stream, shard: ShardId, since: TxnPosition) -> str:
     """Return the key below which a process that brings what follows ``since`` leaves things.
 
     It is also the name by which the end is agreed on.
@@ -140,7 +140,7 @@ def scratch_key(stream: Stream, shard: ShardId, since: Reached) -> str:
     return f"{_folder(stream)}/{shard}-{since.term}-{since.version}"
 
 
-def forget(target: EnvironmentRoot, stream: Stream, shard: ShardId, at: Reached) -> None:
+def forget(target: EnvironmentRoot, stream: Stream, shard: ShardId, at: TxnPosition) -> None:
     """Take away what was agreed on for what the checkpoint ``at`` has passed, and what killed processes left of reading that."""
     store, folder = target.store(), _folder(stream)
     for name in store.names(folder):
@@ -156,7 +156,7 @@ def _folder(stream: Stream) -> str:
     return stream.key.removesuffix(".json")
 
 
-def _is_passed(name: str, shard: ShardId, at: Reached) -> bool:
+def _is_passed(name: str, shard: ShardId, at: TxnPosition) -> bool:
     """Parse ``name``: ``<shard>-<term>-<version>``; the version may be -1."""
     found = _SINCE.fullmatch(name.removeprefix(f"{shard}-"))
-    return found is not None and Reached(int(found[1]), int(found[2])) < at
+    return found is not None and TxnPosition(int(found[1]), int(found[2])) < at

@@ -229,7 +229,7 @@ def _is_wide_enough(event: Primitive, own: Primitive) -> bool:
 
 def _mapping(event: Declaration, wanted: Shape, target: TargetSchema) -> Mapping:
     """Map the columns of ``event``, which ``wanted`` knows by the same names. Raises Unfit."""
-    fit = fit_writer(bare(event.fields), wanted, target.live, ahead=False)
+    fit = fit_writer(bare(event.fields), wanted, target.live, is_later=False)
     return Mapping(event, fit, _key(fit, target))
 
 

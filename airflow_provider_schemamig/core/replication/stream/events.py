@@ -182,9 +182,9 @@ class _Scan:
         return FoundEvents(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
 
     def _pass(self, commit: LogCommit) -> None:
-        undone = provenance_of(commit).undone if commit.changes_rows else None
-        if undone is not None and undone not in self.state.shards:
-            self._forgotten.add(undone)
+        rolled_back = provenance_of(commit).rolled_back if commit.changes_rows else None
+        if rolled_back is not None and rolled_back not in self.state.shards:
+            self._forgotten.add(rolled_back)
 
     def _look(self, commit: LogCommit) -> SchemaEntry | OriginDrift | str | _Passed:
         """Return an event's schema, or why the commit is no event, or why nobody can tell."""

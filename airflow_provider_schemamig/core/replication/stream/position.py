@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease
 from airflow_provider_schemamig.core.access.rewritten import step_that_made
-from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, LoopingStream, OriginReplaced
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
-from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move, position
+from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move_checkpoint, position
 from airflow_provider_schemamig.core.replication.stream.lineage import doubts, lineage_of
 from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor, was_left_after
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -54,7 +54,7 @@ class End:
         """Return whether the table was made by a rewrite, which kept the rows. False also if that is no longer known."""
         return self._rewrite(shard) is not None
 
-    def goes_back(self, shard: ShardId) -> bool:
+    def has_down(self, shard: ShardId) -> bool:
         """Return whether the table was made by a rewrite with a way back for the rows. False also if that is no longer known."""
         step = self._rewrite(shard)
         return step is not None and step.down is not None
@@ -67,7 +67,7 @@ class End:
         """Return the tables that were sealed because their rows are in ``shard``: the one before it, and what a rollback to it retired."""
         return self._retired.get(shard, ())
 
-    def undone_to(self, shard: ShardId) -> Sequence[ShardId]:
+    def rolled_back_to(self, shard: ShardId) -> Sequence[ShardId]:
         """Return those tables of ``retired_for`` that rollbacks to ``shard`` have retired."""
         return [row.shard for row in self.retired_for(shard) if row.generation > self.state.shards[shard].generation]
 
@@ -119,7 +119,7 @@ class RowPosition:
 
     shard: ShardId
     at: int
-    own: Reached
+    own: TxnPosition
 
 
 def row_position_in(target: End, stream: Stream, table: EventTable, shard: ShardId) -> RowPosition:
@@ -130,16 +130,16 @@ def row_position_in(target: End, stream: Stream, table: EventTable, shard: Shard
     return RowPosition(shard, max((own, *before)).version, own)
 
 
-def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> Reached:
+def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> TxnPosition:
     """Return the checkpoint that the rows of ``row``, which went into ``successor``, have."""
-    undone = row.generation > successor.generation
-    if not (target.goes_back(row.shard) if undone else target.rewrite_to(successor.shard)):
-        return Reached(0)
+    rolled_back = row.generation > successor.generation
+    if not (target.has_down(row.shard) if rolled_back else target.rewrite_to(successor.shard)):
+        return TxnPosition(0)
     try:
         # What got there while a rollback that failed had it open is in no other table.
         found = position(target.env.table_store(row.uri, row.table_id), stream, shard, row.sealed_version)
     except TableMissing:
-        found = Reached(0)
+        found = TxnPosition(0)
     return max((found, *(_through(target, stream, before, row, shard) for before in target.retired_for(row.shard))))
 
 
@@ -151,20 +151,21 @@ def row_position(ends: StreamEnds, stream: Stream, table: EventTable) -> RowPosi
     if not known:
         return None
     first, by_shard = known[0], {found.shard: found for found in known}
-    for undone in ends.origin.undone_to(first.shard):  # also of a table that was rewritten again since
-        if undone not in by_shard:
-            check_nothing_undone(ends.origin, first.shard, first.at, of=undone)
-        elif _is_still_to_follow(ends.origin, first.shard, by_shard[undone], first.at):
-            return by_shard[undone]
+    for rolled_back in ends.origin.rolled_back_to(first.shard):  # also of a table that was rewritten again since
+        if rolled_back not in by_shard:
+            check_no_rows_restored(ends.origin, first.shard, first.at, of=rolled_back)
+        elif _is_still_to_follow(ends.origin, first.shard, by_shard[rolled_back], first.at):
+            return by_shard[rolled_back]
     return first
 
 
-def _is_still_to_follow(origin: End, live: ShardId, undone: RowPosition, at: int) -> bool:
+def _is_still_to_follow(origin: End, live: ShardId, rolled_back: RowPosition, at: int) -> bool:
     """Do rows of the table that a rollback retired come before what ``live`` has after ``at``? Raises OriginReplaced, LogCleaned."""
     try:
-        return was_left_after(origin.env, origin.state.shards[live], undone.shard, at) and at < _back_from(origin, undone.shard)
+        was_left = was_left_after(origin.env, origin.state.shards[live], rolled_back.shard, at)
+        return was_left and at < _version_after_rollback(origin, rolled_back.shard)
     except LogCleaned:
-        if undone.at < (origin.state.shards[undone.shard].sealed_version or 0):
+        if rolled_back.at < (origin.state.shards[rolled_back.shard].sealed_version or 0):
             raise
         return False  # it has all of them, and what lies between there and here is no event
 
@@ -177,13 +178,13 @@ def _before(origin: End, shard: ShardId) -> list[ShardId]:
     return found
 
 
-def _back_from(origin: End, undone: ShardId) -> int:
-    """Return where the table that a rollback went back to goes on with what ``undone`` did not have. Raises OriginReplaced."""
-    found = successor(origin.env, origin.state, undone, origin.state.shards[undone].sealed_version or 0)
+def _version_after_rollback(origin: End, rolled_back: ShardId) -> int:
+    """Return where the table that a rollback went back to goes on with what ``rolled_back`` did not have. Raises OriginReplaced."""
+    found = successor(origin.env, origin.state, rolled_back, origin.state.shards[rolled_back].sealed_version or 0)
     return NOTHING if found is None else found.after
 
 
-def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | None = None) -> None:
+def check_no_rows_restored(origin: End, shard: ShardId, at: int, of: ShardId | None = None) -> None:
     """Raise OriginReplaced if a rollback brought rows back after version ``at`` (``of``: from this table).
 
     The stream has not followed that table, so the rows are in no event.
@@ -191,7 +192,7 @@ def check_nothing_undone(origin: End, shard: ShardId, at: int, of: ShardId | Non
     row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
     store = origin.env.table_store(row.uri, row.table_id)
     if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
-        raise _came_back(row)
+        raise _replaced_by_rollback(row)
 
 
 def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardId]) -> None:
@@ -200,12 +201,12 @@ def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardI
     A stream that was went on behind the seal for that table. Raises LogCleaned.
     """
     row = origin.state.shards[where.shard]
-    for undone in forgotten:
-        if was_left_after(origin.env, row, undone, where.at + 1):
-            raise _came_back(row)
+    for rolled_back in forgotten:
+        if was_left_after(origin.env, row, rolled_back, where.at + 1):
+            raise _replaced_by_rollback(row)
 
 
-def _came_back(row: Shard) -> OriginReplaced:
+def _replaced_by_rollback(row: Shard) -> OriginReplaced:
     reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
     return OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
 
@@ -223,9 +224,9 @@ def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, wher
         raise CheckpointMoved(collection=name, uri=table.uri)
 
 
-def carry(stream: Stream, table: EventTable, where: RowPosition) -> None:
+def write_position(stream: Stream, table: EventTable, where: RowPosition) -> None:
     """Write down in ``table`` where its rows stand. Raises CheckpointMoved."""
-    move(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
+    move_checkpoint(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
 
 
 def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: RowPosition) -> str:
@@ -236,7 +237,9 @@ def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: Ro
     new = successor(ends.origin.env, ends.origin.state, drained.shard, drained.at)
     if new is None or not _made_the_same(ends, table.shard.shard, drained.shard, new):
         return f"the origin's rows moved from {drained.shard} to another table, by a rewrite or back; the target has not done the same"
-    move(table.store, table.head, Span(stream, new.shard, row_position_in(ends.target, stream, table, new.shard).own, new.after, None))
+    move_checkpoint(
+        table.store, table.head, Span(stream, new.shard, row_position_in(ends.target, stream, table, new.shard).own, new.after, None)
+    )
     return ""
 
 
@@ -245,7 +248,7 @@ def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Succes
     origin, target = ends.origin, ends.target
     if origin.state.shards[new.shard].generation > origin.state.shards[drained].generation:
         return target.rewrite_to(own) and _is_made_alike(ends, new.shard, own)
-    return any(target.rewrite_to(shard) and _is_made_alike(ends, drained, shard) for shard in target.undone_to(own))
+    return any(target.rewrite_to(shard) and _is_made_alike(ends, drained, shard) for shard in target.rolled_back_to(own))
 
 
 def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:

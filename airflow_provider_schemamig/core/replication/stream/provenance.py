@@ -29,7 +29,7 @@ class Provenance:
         return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
 
     @property
-    def undone(self) -> ShardId | None:
+    def rolled_back(self) -> ShardId | None:
         """Return the shard from which a rollback brought the rows, if one did."""
         return ShardId(self.action.removeprefix(_UNDO)) if self.action is not None and self.action.startswith(_UNDO) else None
 

@@ -54,22 +54,22 @@ def successor(env: EnvironmentRoot, state: State, shard: ShardId, seen: int) -> 
     new = None if row.successor is None else state.shards.get(row.successor)
     if new is None or row.retired_by is None:
         raise OriginReplaced(collection=row.collection, shard=shard, reason="its collection was removed")
-    went_back = state.deployments[row.retired_by].state is DeploymentState.ROLLED_BACK
-    step = _rewrite(env, state, row, went_back)
-    if step is None or (went_back and step.down is None):
+    was_rolled_back = state.deployments[row.retired_by].state is DeploymentState.ROLLED_BACK
+    step = _rewrite(env, state, row, was_rolled_back)
+    if step is None or (was_rolled_back and step.down is None):
         raise OriginReplaced(collection=row.collection, shard=shard, reason=f"{new.shard} took its place with other rows")
-    after = _opened_after(env, new, shard) if went_back else _filled(env.table_store(new.uri, new.table_id), new, state.config.env_id)
+    after = _opened_after(env, new, shard) if was_rolled_back else _filled(env.table_store(new.uri, new.table_id), new, state.config.env_id)
     entry = entry_at(state, new.shard, after)
     assert entry is not None  # a shard in place has one
     return Successor(new.shard, after, entry, fingerprint(entry.declared))
 
 
-def _rewrite(env: EnvironmentRoot, state: State, row: Shard, went_back: bool) -> RewriteStep | None:
+def _rewrite(env: EnvironmentRoot, state: State, row: Shard, was_rolled_back: bool) -> RewriteStep | None:
     """Return the step that retired the shard; the one that made it, if a rollback did."""
     assert row.retired_by is not None
     for planned in planned_steps(env, state.deployments[row.retired_by]):
         step = planned.step
-        if isinstance(step, RewriteStep) and (step.collection if went_back else step.old.name) == row.collection:
+        if isinstance(step, RewriteStep) and (step.collection if was_rolled_back else step.old.name) == row.collection:
             return step
     return None
 
@@ -87,19 +87,19 @@ def _filled(store: ReadStore, shard: Shard, env_id: str) -> int:
     return after
 
 
-def was_left_after(env: EnvironmentRoot, shard: Shard, undone: ShardId, at: int) -> bool:
-    """Return whether the shard, which is live again, was sealed for ``undone`` at version ``at`` or later. Raises LogCleaned."""
-    return any(_is_seal(commit, undone) for commit in _commits(env.table_store(shard.uri, shard.table_id), shard, max(at - 1, 0)))
+def was_left_after(env: EnvironmentRoot, shard: Shard, rolled_back: ShardId, at: int) -> bool:
+    """Return whether the shard, which is live again, was sealed for ``rolled_back`` at version ``at`` or later. Raises LogCleaned."""
+    return any(_is_seal(commit, rolled_back) for commit in _commits(env.table_store(shard.uri, shard.table_id), shard, max(at - 1, 0)))
 
 
-def _opened_after(env: EnvironmentRoot, shard: Shard, undone: ShardId) -> int:
-    """Return the newest version at which a shard that was opened again was sealed for ``undone``.
+def _opened_after(env: EnvironmentRoot, shard: Shard, rolled_back: ShardId) -> int:
+    """Return the newest version at which a shard that was opened again was sealed for ``rolled_back``.
 
     What a rollback then brought into it was seen before. Raises OriginReplaced, LogCleaned.
     """
     store = env.table_store(shard.uri, shard.table_id)
     for version in range(list_log(store).version, 0, -1):
-        if any(_is_seal(commit, undone) for commit in _commits(store, shard, version - 1, version)):
+        if any(_is_seal(commit, rolled_back) for commit in _commits(store, shard, version - 1, version)):
             return version
     raise OriginReplaced(collection=shard.collection, shard=shard.shard, reason="it was never sealed")
 

@@ -223,7 +223,7 @@ class _Comparison:
         elif hidden is not None:
             self._reuse(hidden, column, place.field(hidden.name, column.name, column.name))
         elif (aside := self._aside(column, level, place)) is not None:
-            self._bring_back(aside, column, level, place)
+            self._restore_name(aside, column, level, place)
         elif column.name.lower() in level.occupied:
             self.found.late.append(AddColumn(join(place.after, column.name), column))
             level.late.append(column.name)
@@ -251,7 +251,7 @@ class _Comparison:
         newest = newest_retired(f.name for f in fitting or found)
         return next((f for f in found if f.name == newest), None)
 
-    def _bring_back(self, aside: Field, wanted: Field, level: FieldLevel, place: _Place) -> None:
+    def _restore_name(self, aside: Field, wanted: Field, level: FieldLevel, place: _Place) -> None:
         """Give a column that made way its name again, with the cut-over: until then the name is another one's, or nobody's."""
         here = place.field(aside.name, aside.name, wanted.name)
         path = ColumnPath(here.now)

@@ -81,7 +81,7 @@ class Driver:
         self._last_asked = time.monotonic()
         self._over = threading.Event()
         #: What the driver said last of the job that it was asked last.
-        self.said: Mapping[str, Any] = {}
+        self.told: Mapping[str, Any] = {}
         try:
             exchange.put(TASK, {"beat": 0})
             self._process = launch()
@@ -126,7 +126,7 @@ class Driver:
         Raises SparkDriverDied if there is neither, SparkExchangeUnseen."""
         with self._lock:  # what has a number is there: the driver looks for one after the other
             number = next(self._numbers)
-            self._asking, self._asked, self.said = self._asking + 1, number, {}
+            self._asking, self._asked, self.told = self._asking + 1, number, {}
             self._exchange.put(request_name(number), {"job": job, "request": request})
         try:
             document = self._answer(job, number)
@@ -164,9 +164,9 @@ class Driver:
                 return document
             if has_ended:
                 raise self._died(job)
-            if (said := self.said.get("said", "")) != told:
-                told = said
-                tell(said)
+            if (text := self.told.get("said", "")) != told:
+                told = text
+                tell(text)
             time.sleep(self._exchange.pause_seconds)
 
     def _died(self, job: str) -> SparkDriverDied | SparkExchangeUnseen:
@@ -194,4 +194,4 @@ class Driver:
         with contextlib.suppress(SchemamigError):
             found = self._exchange.get(DRIVER) or {}
             if found.get("number") == self._asked:  # else it is at the one before still, or has not begun to tell
-                self.said = found
+                self.told = found

@@ -102,7 +102,7 @@ class _Serving:
         self._folder = folder
         # What spark-defaults.conf, the command line or the connection says is in the context's settings; Spark's own defaults are not.
         self._given = spark.sparkContext.getConf()
-        self._said = ""
+        self._status = ""
 
     def serve(self) -> None:
         self._tell(UP)
@@ -121,7 +121,7 @@ class _Serving:
 
     def _told(self, number: int, job: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run one job, and tell meanwhile how far it is."""
-        over, self._said = threading.Event(), ""
+        over, self._status = threading.Event(), ""
         teller = threading.Thread(target=self._tell_on, args=(over, number), name="schemamig-telling", daemon=True)
         teller.start()
         try:
@@ -147,7 +147,7 @@ class _Serving:
         return dict([_MEMORY]) | {name: str(min(most, max(least, each * cores))) for name, (least, each, most) in TASKS.items()}
 
     def _hear(self, text: str) -> None:
-        self._said = text
+        self._status = text
 
     def _tell_on(self, over: threading.Event, number: int) -> None:
         while not over.wait(_TELL_SECONDS):
@@ -155,7 +155,7 @@ class _Serving:
                 self._tell(READY, number, tasks_of(self._spark.sparkContext))
 
     def _tell(self, state: str, number: int = 0, tasks: tuple[int, int] = (0, 0)) -> None:
-        self._folder.write(DRIVER, {"state": state, "number": number, "tasks": tasks, "said": self._said})
+        self._folder.write(DRIVER, {"state": state, "number": number, "tasks": tasks, "said": self._status})
 
 
 def _outcome(spark: SparkSession, job: str, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class SubmitRunner:
 
     def how_far(self) -> tuple[int, int]:
         """Return how many of the running job's tasks are done, of how many, as the driver said last."""
-        done, total = (0, 0) if self._driver is None else self._driver.said.get("tasks", (0, 0))
+        done, total = (0, 0) if self._driver is None else self._driver.told.get("tasks", (0, 0))
         return done, total
 
     def run(self, job: str, request: Mapping[str, Any]) -> dict[str, Any]:

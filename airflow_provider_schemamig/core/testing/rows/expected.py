@@ -68,7 +68,7 @@ def _online(step: Evolve) -> list[Change]:
     return [change for change in diff(step.old, step.new, step.renames).changes if change.cost is Cost.ONLINE]
 
 
-def carry(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration]) -> Expected:
+def rows_after(chain: Chain, before: Rows, after: Mapping[CollectionName, Declaration]) -> Expected:
     """Return the rows of every collection of ``after``, the target release's declarations."""
     found: dict[CollectionName, Texts | Unknown] = {}
     steps = {step.collection: step for step in chain.steps}

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.testing.rows import check_sql
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_text
-from airflow_provider_schemamig.core.testing.rows.seeded_random import Draws
+from airflow_provider_schemamig.core.testing.rows.seeded_random import SeededRandom
 
 #: Raised with every change of what is generated: fixtures of another generator are not compared with what this one makes.
 GENERATOR = 1
@@ -41,67 +41,67 @@ class Generated:
 
 def generate(declaration: Declaration, version: Version) -> Generated:
     """Return the rows of ``declaration`` at ``version``: a value of the two and ``GENERATOR``."""
-    draws = Draws(f"{GENERATOR}/{declaration.name}/{version}")
-    base = draws.below(400_000_000) * ROWS
+    random = SeededRandom(f"{GENERATOR}/{declaration.name}/{version}")
+    base = random.below(400_000_000) * ROWS
     rows: list[Row] = []
     for number in range(ROWS):
-        row = _row(declaration, draws, base + number, nulls=number == _NULLS)
-        mended = _mend(declaration, row, draws)
-        if isinstance(mended, str):
-            return Generated((), mended)
-        rows.append(mended)
+        row = _row(declaration, random, base + number, nulls=number == _NULLS)
+        repaired = _repaired(declaration, row, random)
+        if isinstance(repaired, str):
+            return Generated((), repaired)
+        rows.append(repaired)
     texts = {row_text(row, declaration.fields): row for row in rows}
     return Generated(tuple(texts[text] for text in sorted(texts)))
 
 
-def _row(declaration: Declaration, draws: Draws, number: int, *, nulls: bool) -> Row:
+def _row(declaration: Declaration, random: SeededRandom, number: int, *, nulls: bool) -> Row:
     keys = {column for key in (declaration.primary_key, *declaration.uniques) if key is not None for column in key.columns}
     row: Row = {}
     for field in declaration.fields:
         if field.name in keys:
             row[field.name] = _unique(field.type, number)
-        elif field.nullable and (nulls or draws.one_in(6)):
+        elif field.nullable and (nulls or random.one_in(6)):
             row[field.name] = None
         else:
-            row[field.name] = _any(field.type, draws)
+            row[field.name] = _any(field.type, random)
     return row
 
 
 # --- values --------------------------------------------------------------------------------------------------------------------------
 
 
-def _any(data_type: DataType, draws: Draws) -> Any:
+def _any(data_type: DataType, random: SeededRandom) -> Any:
     match data_type:
         case Primitive(name=name):
-            return _atom(name, draws)
+            return _atom(name, random)
         case Array(element=element, contains_null=contains_null):
-            return [None if contains_null and draws.one_in(4) else _any(element, draws) for _ in range(draws.below(3))]
+            return [None if contains_null and random.one_in(4) else _any(element, random) for _ in range(random.below(3))]
         case Map(key=key, value=value, value_contains_null=contains_null):
-            numbers = range(1, 2 + draws.below(2))
-            return [(_unique(key, n), None if contains_null and draws.one_in(4) else _any(value, draws)) for n in numbers]
+            numbers = range(1, 2 + random.below(2))
+            return [(_unique(key, n), None if contains_null and random.one_in(4) else _any(value, random)) for n in numbers]
         case Struct(fields=fields):
-            return {f.name: None if f.nullable and draws.one_in(5) else _any(f.type, draws) for f in fields}
+            return {f.name: None if f.nullable and random.one_in(5) else _any(f.type, random) for f in fields}
 
 
-def _atom(name: str, draws: Draws) -> Any:
+def _atom(name: str, random: SeededRandom) -> Any:
     decimal = decimal_of(name)
     if decimal is not None:
         precision, scale = decimal
-        return Decimal(draws.below(10 ** min(precision, scale + 2))).scaleb(-scale)
+        return Decimal(random.below(10 ** min(precision, scale + 2))).scaleb(-scale)
     match name:
         case "boolean":
-            return draws.one_in(2)
+            return random.one_in(2)
         case "float" | "double":
-            return draws.below(400) / 4  # exact in both
+            return random.below(400) / 4  # exact in both
         case "binary":
-            return bytes([draws.below(256), draws.below(256)])
+            return bytes([random.below(256), random.below(256)])
         case "date":
-            return (_EPOCH + timedelta(days=draws.below(7_000))).date()
+            return (_EPOCH + timedelta(days=random.below(7_000))).date()
         case "timestamp":
-            return _EPOCH + timedelta(microseconds=draws.below(600_000_000_000_000))
+            return _EPOCH + timedelta(microseconds=random.below(600_000_000_000_000))
         case "timestamp_ntz":
-            return (_EPOCH + timedelta(microseconds=draws.below(600_000_000_000_000))).replace(tzinfo=None)
-    number = draws.below(100)
+            return (_EPOCH + timedelta(microseconds=random.below(600_000_000_000_000))).replace(tzinfo=None)
+    number = random.below(100)
     return str(number)[-(varchar_length(name) or 2) :] if _is_text(name) else number
 
 
@@ -149,7 +149,7 @@ def _is_text(name: str) -> bool:
 # --- CHECKs --------------------------------------------------------------------------------------------------------------------------
 
 
-def _mend(declaration: Declaration, row: Row, draws: Draws) -> Row | str:
+def _repaired(declaration: Declaration, row: Row, random: SeededRandom) -> Row | str:
     """Return ``row`` with other values in the columns of CHECKs that it breaks, or the name of one that nothing was found for."""
     for check in rules(declaration):
         try:
@@ -158,8 +158,8 @@ def _mend(declaration: Declaration, row: Row, draws: Draws) -> Row | str:
                 continue
         except check_sql.Unsupported:
             return check.name
-        mended = _search(declaration, row, draws, {column for c in rules(declaration) for column in _columns(c.expression)})
-        return mended or check.name
+        repaired = _search(declaration, row, random, {column for c in rules(declaration) for column in _columns(c.expression)})
+        return repaired or check.name
     return row
 
 
@@ -170,13 +170,13 @@ def _columns(text: str) -> set[str]:
         return set()
 
 
-def _search(declaration: Declaration, row: Row, draws: Draws, names: set[str]) -> Row | None:
+def _search(declaration: Declaration, row: Row, random: SeededRandom, names: set[str]) -> Row | None:
     """Find a row that all CHECKs hold for, by trying the values that they name, and those next to them."""
     try:
         expressions = [check_sql.parse(check.expression) for check in rules(declaration)]
         literals = [literal for expression in expressions for literal in check_sql.literals_of(expression)]
         fields = [field for field in declaration.fields if field.name.lower() in names]
-        pools = [_pool(field, row[field.name], literals, draws) for field in fields]
+        pools = [_pool(field, row[field.name], literals, random) for field in fields]
         for values in itertools.islice(itertools.product(*pools), _TRIES):
             tried = {**row, **{field.name: value for field, value in zip(fields, values, strict=True)}}
             if all(check_sql.holds(expression, tried) for expression in expressions):
@@ -186,9 +186,9 @@ def _search(declaration: Declaration, row: Row, draws: Draws, names: set[str]) -
     return None
 
 
-def _pool(field: Field, value: Any, literals: Sequence[Any], draws: Draws) -> list[Any]:
+def _pool(field: Field, value: Any, literals: Sequence[Any], random: SeededRandom) -> list[Any]:
     """Return what to try for a column: what it has, what the CHECKs name, NULL."""
-    found = [value, *_named(field.type, literals), *(_any(field.type, draws) for _ in range(4))]
+    found = [value, *_named(field.type, literals), *(_any(field.type, random) for _ in range(4))]
     return [*found, None] if field.nullable else [item for item in found if item is not None]
 
 

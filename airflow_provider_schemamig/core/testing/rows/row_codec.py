@@ -21,7 +21,7 @@ Row = dict[str, Any]
 """Values by column name, as pyarrow's ``to_pylist`` gives them: a map is a list of pairs, a timestamp an aware datetime."""
 
 #: Whole numbers and the bits of their values.
-_WHOLE = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+_INTEGER = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _MIDNIGHT = datetime.min.time()
 
 
@@ -68,8 +68,8 @@ def _encode_atom(value: Any, name: str) -> Any:
     decimal = decimal_of(name)
     if decimal is not None:
         return _decimal_text(value, *decimal)
-    if name in _WHOLE:
-        if int(value) != value or isinstance(value, bool) or not -(2 ** _WHOLE[name]) <= value < 2 ** _WHOLE[name]:
+    if name in _INTEGER:
+        if int(value) != value or isinstance(value, bool) or not -(2 ** _INTEGER[name]) <= value < 2 ** _INTEGER[name]:
             raise ValueError(f"{value!r} is no {name}")
         return int(value)
     return _encode_other(value, name)
@@ -155,4 +155,4 @@ def _decode_atom(data: Any, name: str) -> Any:
             return date.fromisoformat(_is(data, str))
         case "timestamp" | "timestamp_ntz":
             return datetime.fromisoformat(_is(data, str))
-    return _is(data, int) if name in _WHOLE else _is(data, str)
+    return _is(data, int) if name in _INTEGER else _is(data, str)

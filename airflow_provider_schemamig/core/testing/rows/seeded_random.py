@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Draws:
+class SeededRandom:
     """The draws of one ``seed`` text."""
 
     def __init__(self, seed: str) -> None:

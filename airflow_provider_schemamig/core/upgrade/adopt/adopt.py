@@ -160,8 +160,8 @@ def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> Ad
     if folder.is_new and source is None:
         made = first_version(path, "\n".join(_statement(table) for table in found))
         return AdoptedRelease(made.name, made.version, None, dict(made.snapshot.declarations), made)
-    if source is not None and (back := _taken_back(folder, state, source, found)) is not None:
-        return back
+    if source is not None and (before := _managed_before(folder, state, source, found)) is not None:
+        return before
     head = dict(folder.head)
     new = [table for table in found if table.collection not in head]
     raise_refusals(_differences(folder.release.version, head, found))
@@ -173,7 +173,7 @@ def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> Ad
     return AdoptedRelease(made.name, made.version, source, dict(made.snapshot.declarations), made, passed(folder.release, state))
 
 
-def _taken_back(folder: KnownFolder, state: State | None, source: Version, found: Sequence[FoundTable]) -> AdoptedRelease | None:
+def _managed_before(folder: KnownFolder, state: State | None, source: Version, found: Sequence[FoundTable]) -> AdoptedRelease | None:
     """Return the environment's own release, if it declares all of these tables, because they were given back before; else None."""
     release = folder.release
     declared = release.declarations(source) if source in release.snapshots else {}

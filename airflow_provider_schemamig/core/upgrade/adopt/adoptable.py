@@ -45,7 +45,7 @@ def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName
             continue
         other = next((known for known, place in found.items() if place_of(place) == place_of(location)), None)
         if collection in found:
-            refusals.append(e.NameTwice(collection=collection))
+            refusals.append(e.RepeatedCollection(collection=collection))
         elif other is not None:
             refusals.append(e.SameTable(collection=collection, uri=location.uri, other=other))
         found.setdefault(collection, location)

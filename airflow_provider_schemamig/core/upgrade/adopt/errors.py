@@ -26,7 +26,7 @@ class NoTables(Refusal):
     uri: str
 
 
-class NameTwice(Refusal):
+class RepeatedCollection(Refusal):
     code = "name_twice"
     message = "the name is given two tables."
     next_action = "Give each name one table."

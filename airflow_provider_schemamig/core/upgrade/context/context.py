@@ -168,14 +168,14 @@ class LeaderWriter(LeaderView):
         self.state = self.ledger.transact(unless_done, authority=self.leadership)
         return self.state
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Read the ledger. To be called between reading a table's head and acting on it: what a twin or another leader did before
         that head was written is then known, and what they do later our put-if-absent meets. Raises Fenced."""
         self.append(lambda state: ())
 
     def newest(self) -> State:
         """Return the ledger as it is now, for work that looks at it again and again. Raises Fenced."""
-        self.look_again()
+        self.refresh()
         return self.state
 
     @contextlib.contextmanager

@@ -154,6 +154,6 @@ def _check_known(state: State, collection: str) -> None:
     A name that is gone since is taken if it has a control, which still holds whatever goes back to it, and has to be taken back.
     """
     is_built = any(row.collection == CollectionName(collection) for row in state.replacements.values())
-    was_said = collection in state.controls or last_step_key(collection) in state.controls
-    if collection not in state.objects and not is_built and not was_said:
+    was_told = collection in state.controls or last_step_key(collection) in state.controls
+    if collection not in state.objects and not is_built and not was_told:
         raise UnknownCollection(collection=collection)

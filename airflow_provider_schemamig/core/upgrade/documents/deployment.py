@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pendulum
@@ -18,12 +18,13 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
+from airflow_provider_schemamig.core.schema.describe import column_sql
 from airflow_provider_schemamig.core.schema.diff.compare import diff
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import Declaration, Field
 from airflow_provider_schemamig.core.storage import ObjectMissing
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import deployment_of, plan_of
-from airflow_provider_schemamig.core.upgrade.documents.columns import paired_columns
 from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 from airflow_provider_schemamig.core.upgrade.documents.pace import pace_json
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
@@ -117,7 +118,7 @@ def _table(step: MergedStep) -> dict[str, Any]:
         case Create():
             return _pairs(step.collection, None, step.new, step.kind, fill=step.fill)
         case Evolve():
-            pairs = paired_columns(step.old, step.new, diff(step.old, step.new, step.renames).changes)
+            pairs = _paired_columns(step.old, step.new, diff(step.old, step.new, step.renames).changes)
             return _document(step.collection, step.renamed_from, step.kind, pairs)
         case Replace():
             return _pairs(step.collection, step.old, step.new, step.kind, fill=step.fill)
@@ -129,7 +130,7 @@ def _table(step: MergedStep) -> dict[str, Any]:
 
 
 def _pairs(collection: CollectionName, old: Declaration | None, new: Declaration | None, kind: str, **sql: str | None) -> dict[str, Any]:
-    return _document(collection, None, kind, paired_columns(old, new, ()), **sql)
+    return _document(collection, None, kind, _paired_columns(old, new, ()), **sql)
 
 
 def _document(
@@ -139,3 +140,31 @@ def _document(
         name: None if text is None else inspect.cleandoc(text) for name, text in {"up": None, "down": None, "fill": None, **sql}.items()
     }
     return {"collection": collection, "was": was, "kind": kind, "columns": pairs, "no_way_back": None, **texts}
+
+
+def _paired_columns(old: Declaration | None, new: Declaration | None, changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """Return a line a top-level column: ``change`` (same, added, dropped, changed), ``before`` and ``after`` (name and SQL; null: none).
+
+    In the order of the new table, with what goes at the end. A renamed column is one line.
+    """
+    renamed = {change.name: str(change.path) for change in changes if isinstance(change, RenameColumn) and "." not in change.path}
+    before = {field.name: field for field in (old.fields if old is not None else ())}
+    found, used = [], set()
+    for field in new.fields if new is not None else ():
+        name = renamed.get(field.name, field.name)
+        was = before.get(name)
+        if was is not None:
+            used.add(name)
+        found.append(_line(was, field))
+    gone = (_line(field, None) for name, field in before.items() if name not in used)
+    return [*found, *gone]
+
+
+def _line(before: Field | None, after: Field | None) -> dict[str, Any]:
+    old, new = _side(before), _side(after)
+    change = "added" if old is None else "dropped" if new is None else "same" if old == new else "changed"
+    return {"change": change, "before": old, "after": new}
+
+
+def _side(field: Field | None) -> dict[str, str] | None:
+    return None if field is None else {"name": field.name, "sql": column_sql(field)}

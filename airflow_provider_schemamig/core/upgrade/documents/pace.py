@@ -67,9 +67,9 @@ def _backlog(env: EnvironmentRoot, state: State, deployment: Deployment, plan: P
             if not commit.changes_rows or about_of(commit) is not None:
                 continue
             count += 1
-            said = (commit.info.get("operationMetrics") or {}).get("numOutputRows")
-            known = known and said is not None
-            rows += int(said or 0)
+            row_count = (commit.info.get("operationMetrics") or {}).get("numOutputRows")
+            known = known and row_count is not None
+            rows += int(row_count or 0)
             if count == _MOST_COMMITS:
                 break
     except (LogTruncated, TableMissing, NotBuilt):

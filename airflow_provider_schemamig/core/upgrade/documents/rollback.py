@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve,
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
 from airflow_provider_schemamig.core.upgrade.documents.deployment import report_of
-from airflow_provider_schemamig.core.upgrade.rollback.checks import check_undoable, to_roll_back
+from airflow_provider_schemamig.core.upgrade.rollback.checks import check_rollback_possible, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import lossy
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 
@@ -26,7 +26,7 @@ def rollback_document(env: EnvironmentRoot) -> dict[str, Any]:
         losses = lossy(env, state, deployment)
         if hold is not None:
             try:
-                check_undoable(env, state, deployment, plan, hold)
+                check_rollback_possible(env, state, deployment, plan, hold)
             except Refused as refused:
                 refusals = list(refused.refusals)
             except Refusal as refusal:

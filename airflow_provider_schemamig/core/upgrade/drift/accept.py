@@ -48,7 +48,7 @@ from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, S
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, went_ahead
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, unreleased_change
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -180,20 +180,20 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
     try:
         reasons = refused_by_evolution(foreign)
         if reasons:
-            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign))
+            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign))
         step = step_to(state, foreign, taken_over(foreign))
         if step.untold:
-            raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_undoable(env, state, foreign))
+            raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_revertible(env, state, foreign))
         step.check()
         return _Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
         reasons = (refusal.message.rstrip("."),)
-        raise CannotAccept(collection=name, reasons=reasons, undoable=_is_undoable(env, state, foreign)) from refusal
+        raise CannotAccept(collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign)) from refusal
 
 
-def _is_undoable(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool:
+def _is_revertible(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool:
     try:
         return not reversal(table_store(env, state, foreign.entry.shard), foreign).impossible
     except Refusal:
@@ -256,7 +256,7 @@ def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[Merge
 
 def _unreleased(state: State, item: _Taken) -> UnreleasedChange:
     assert state.leader is not None  # who has collections had a leader
-    return went_ahead(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
+    return unreleased_change(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
 
 
 def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:

@@ -58,7 +58,7 @@ class Foreign:
         return _worth(diff(self.recorded, self.live, self.renames).changes)
 
     @cached_property
-    def back(self) -> tuple[c.Change, ...]:
+    def inverse(self) -> tuple[c.Change, ...]:
         """Return the changes from what is there to what is recorded, orders included. Raises as ``changes``."""
         return diff(self.live, self.recorded, inverse_renames(tuple(self.renames.items()))).changes
 
@@ -153,13 +153,13 @@ def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
     """Return how ``revert`` would undo what was done to the table."""
     began = began_at(store, foreign)
     files_came = began is None or files_since(store, began - 1)
-    changes = foreign.back
+    changes = foreign.inverse
     losses = [f"{path}: it was dropped, and its values are gone; the one that was added since stays" for path in foreign.again]
     impossible = _asked_of_lost_values(foreign, changes)
     for change in changes:
-        loss, hindrance = _judged(store, foreign, change, began, files_came)
+        loss, obstacle = _judged(store, foreign, change, began, files_came)
         losses += [loss] if loss else []
-        impossible += [hindrance] if hindrance else []
+        impossible += [obstacle] if obstacle else []
     forget = () if files_came else tuple(change.path for change in changes if isinstance(change, c.DropColumn))
     if not impossible:
         impossible += _tried(foreign, changes, forget)

@@ -71,13 +71,13 @@ class ReleaseStep:
 
 def step_to(state: State, foreign: Foreign, declared: Declaration) -> ReleaseStep:
     """Return the step from what the release declares to ``declared``, which the table has now."""
-    ahead = state.unreleased_of(foreign.entry.collection)
-    if ahead is None:
+    unreleased = state.unreleased_of(foreign.entry.collection)
+    if unreleased is None:
         return ReleaseStep(foreign.entry.declared, declared, declared_renames(foreign), dropped(foreign))
-    if not ahead.released.fields:
-        return ReleaseStep(ahead.released, declared, {})
-    names = state.names_in_release(ahead)
-    return _by_name(ahead.released, declared) if names is None else _by_identity(ahead, declared, names, foreign.head)
+    if not unreleased.released.fields:
+        return ReleaseStep(unreleased.released, declared, {})
+    names = state.names_in_release(unreleased)
+    return _by_name(unreleased.released, declared) if names is None else _by_identity(unreleased, declared, names, foreign.head)
 
 
 def _by_name(released: Declaration, declared: Declaration) -> ReleaseStep:
@@ -87,8 +87,8 @@ def _by_name(released: Declaration, declared: Declaration) -> ReleaseStep:
     return ReleaseStep(released, declared, {}, (), untold)
 
 
-def _by_identity(ahead: UnreleasedChange, declared: Declaration, names: Mapping[ColumnPath, str], head: Head) -> ReleaseStep:
-    released, live = ahead.released, dict(names_of(head))
+def _by_identity(unreleased: UnreleasedChange, declared: Declaration, names: Mapping[ColumnPath, str], head: Head) -> ReleaseStep:
+    released, live = unreleased.released, dict(names_of(head))
     there = {path_in_files(path, live): path for path, _ in walk(declared.fields)}
     stays = {path: there.get(path_in_files(path, names)) for path, _ in walk(released.fields)}
     names_now = {path: parent_and_name(now)[1] for path, now in stays.items() if now is not None}

@@ -36,7 +36,7 @@ from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, L
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, require_durable
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, 
     started = pendulum.now("UTC")
     state = LedgerReader(env).state()
     name = known(state, collection)
-    leader = _work(env, state, listen)
+    leader = _leader_of(env, state, listen)
     _refuse_others(leader, name)
     for _ in range(ROUNDS):
         done = _once(leader, name, allow_lossy)
@@ -78,7 +78,7 @@ def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, 
     raise MetadataMoved(collection=name, uri=_store(leader, name).location.uri)
 
 
-def _work(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
+def _leader_of(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWriter:
     no_open_deployment(state)
     if state.leader is None:
         raise WrongState(generation=0, state="missing", task="revert", first="Deploy a release first: `schemamig upgrade`.")
@@ -169,7 +169,7 @@ def _commit(leader: LeaderWriter, store: Store, head: Head, name: CollectionName
         )
     except MetadataMoved:
         return None
-    stand(name, [committed])
+    require_durable(name, [committed])
     return committed.head.version
 
 

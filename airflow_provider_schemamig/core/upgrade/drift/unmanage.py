@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of
 
 
 @dataclass(frozen=True, slots=True)
-class GivenBack:
+class UnmanagedTable:
     """``uri``: where the table is, None if the collection had been given back before."""
 
     collection: CollectionName
@@ -43,7 +43,7 @@ class GivenBack:
         return {"collection": self.collection, "uri": self.uri, "unmanaged": self.uri is not None, "notes": list(self.notes)}
 
 
-def unmanage(env: EnvironmentRoot, collection: str) -> GivenBack:
+def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
     """Stop managing ``collection``. Done already: nothing happens.
 
     Raises UnknownCollection, DeploymentOpen, HoldOpen (its way back would need the table), CollectionInUse.
@@ -68,10 +68,10 @@ def unmanage(env: EnvironmentRoot, collection: str) -> GivenBack:
 
     state = LedgerWriter(env).transact(decide)
     if uri is None:
-        return GivenBack(name, None)
+        return UnmanagedTable(name, None)
     generation = state.leader.generation if state.leader is not None else None
     note = append_history(env, HistoryEntry.ended("unmanage", started, collection=name, generation=generation, detail=uri))
-    return GivenBack(name, uri, (note,) if note else ())
+    return UnmanagedTable(name, uri, (note,) if note else ())
 
 
 def _place(env: EnvironmentRoot, shard_uri: str) -> str:
@@ -107,7 +107,7 @@ def _forgotten(state: State, name: CollectionName) -> list[Update]:
     """
     shard: ShardId = state.objects[name].shard
     updates: list[Update] = [Drop(Object, name), *forget_shards({shard}, state)]
-    updates += [Drop(UnreleasedChange, row.key) for row in state.ahead.values() if row.collection == name]
+    updates += [Drop(UnreleasedChange, row.key) for row in state.unreleased.values() if row.collection == name]
     updates += [Drop(Progress, row.key) for row in state.progress.values() if row.collection == name]
     updates += [Drop(Control, key) for key in (name, last_step_key(name)) if key in state.controls]
     if state.release is not None:

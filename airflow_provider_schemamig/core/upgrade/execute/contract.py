@@ -39,7 +39,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, head_or_none, is_another, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, require_durable
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
@@ -146,7 +146,7 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
             if shard.shard in left:
                 leader.notes.append(left_note(shard, left[shard.shard]))
             elif shard.adopted:
-                _give_back(leader, shard)
+                _unmanage_table(leader, shard)
             leader.report("retire", shard.collection, None, started, number, len(retired))
     leader.append(lambda state: _close(state, hold, ended, retired))
 
@@ -169,7 +169,7 @@ def _check_droppable(leader: LeaderWriter, hold: Hold) -> None:
             without(leader.state.entry(name), table)
 
 
-def _give_back(leader: LeaderWriter, shard: Shard) -> None:
+def _unmanage_table(leader: LeaderWriter, shard: Shard) -> None:
     """Give an adopted table back to its owners.
 
     The table of a removed collection is opened; one whose rows live on in another shard stays sealed, or somebody would go on writing into
@@ -185,7 +185,7 @@ def _give_back(leader: LeaderWriter, shard: Shard) -> None:
     leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it stays where it is, unmanaged")
     if head is not None and head.sealed_for is not None:
         committed = unseal(store, head, leader.fence(shard.shard), leader.tag("unseal"), since=head.version)
-        stand(shard.collection, [committed])
+        require_durable(shard.collection, [committed])
 
 
 def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:

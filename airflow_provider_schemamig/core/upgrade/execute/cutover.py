@@ -34,8 +34,8 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition, not_expanded
-from airflow_provider_schemamig.core.upgrade.execute.online_schedule import course, expanded, is_changed
-from airflow_provider_schemamig.core.upgrade.execute.release_updates import Landed, updates_of
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import expanded, is_changed, online_schedule_of
+from airflow_provider_schemamig.core.upgrade.execute.release_updates import EvolvedTable, updates_of
 from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap, Swaps, revert_swaps, unseal_swaps
 from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
     CaughtUpRewrite,
@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
     complete_copies,
     follow_all,
 )
-from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import hand_on
+from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import copy_checkpoints
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, head_or_none, is_in_place, table_store
@@ -71,9 +71,9 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     with leader.until(leader.is_committed):
         leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
         revert_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
-        landed = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
-        swaps = Swaps(leader, jobs, tuple(item.swap for item in landed if item.swap is not None))
-        followed = _come_near(leader, swaps, jobs)
+        evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
+        swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None))
+        followed = _follow_until_near(leader, swaps, jobs)
         allow = unless_paused(leader, "cutover")
         seals = _announced(leader, [stage for stage in stages if isinstance(stage, s.Seal)], allow)
         sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
@@ -82,12 +82,12 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         try:
             seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
             caught_up = catch_up(leader, followed, jobs)
-            others = [item.transition for item in landed if item.transition is not None and item.swap is None]
+            others = [item.transition for item in evolved if item.transition is not None and item.swap is None]
             moved = commit_transitions(leader, IntentKind.CUTOVER, others, allow)
-            hand_on(leader)
+            copy_checkpoints(leader)
             moved |= swaps.make(allow)
             check_untouched(leader, caught_up)
-            ends = list(leader.env.each(functools.partial(_as_moved, leader, moved), landed))
+            ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
             _commit(leader, ends, seals, caught_up, swaps, allow)
             leader.notes.extend(
                 f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up
@@ -103,16 +103,16 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     leader.deployment = leader.state.deployments[leader.generation]
 
 
-def _come_near(leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
+def _follow_until_near(leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
     """Do all that takes long, while everybody reads and writes."""
     if leader.plan.of_kind(s.Copy) or swaps.all:
         unseal_all(leader, held_seals(leader))
     swaps.wait()
-    swaps.come_near()
+    swaps.fill_until_near()
     complete_copies(leader, jobs)
     check_built(leader.env, leader.state, leader.deployment, leader.plan)  # a fill that ran again may have been refused
     followed = follow_all(leader, jobs)
-    swaps.come_near()
+    swaps.fill_until_near()
     return followed
 
 
@@ -124,7 +124,7 @@ def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> 
         raise
 
 
-def _as_moved(leader: LeaderView, moved: Mapping[CollectionName, int], item: Landed) -> Landed:
+def _as_committed(leader: LeaderView, moved: Mapping[CollectionName, int], item: EvolvedTable) -> EvolvedTable:
     """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
     since = item.since if item.since >= 0 else moved.get(source, 0)
@@ -133,7 +133,7 @@ def _as_moved(leader: LeaderView, moved: Mapping[CollectionName, int], item: Lan
     return replace(item, since=since, before=before, stored_names=names)
 
 
-def _check_expanded(leader: LeaderWriter) -> list[Landed]:
+def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:
     """Check that every commit of expand is still there (a stopped JVM may overwrite a local log late); return what collections end as."""
     state, ends = leader.state, leader.plan.ends
     ending = any(hold.generation in ends for hold in unclosed_holds(state))
@@ -146,16 +146,16 @@ def _check_expanded(leader: LeaderWriter) -> list[Landed]:
             raise not_expanded(leader, stage.collection, "it has no table yet")
     steps = leader.evolutions()
     heads = leader.env.each(lambda step: _head(leader, step.old.name), steps)
-    return [_landed(leader, step, head) for step, head in zip(steps, heads, strict=True)]
+    return [_evolved_table(leader, step, head) for step, head in zip(steps, heads, strict=True)]
 
 
-def _landed(leader: LeaderView, step: Evolve, head: Head) -> Landed:
+def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable:
     """Return what an evolved collection ends as, and its commit, from the one look at its stages and its course that this task takes.
 
     Raises WrongState, DriftFound.
     """
     source, changes = step.old.name, leader.changes(s.CutOver, step)
-    online = course(leader, step)
+    online = online_schedule_of(leader, step)
     if online is not None and not is_changed(leader, online):
         raise _not_changed(leader, source)
     changed = expanded(leader, step) if online is None else online.changed
@@ -174,7 +174,7 @@ def _landed(leader: LeaderView, step: Evolve, head: Head) -> Landed:
     since = _begun_at(leader, source)
     before = head.version if since is None else since - 1
     since = (-1 if changes else head.version) if since is None else since
-    return Landed(step, final, since, before, stored_names(head.schema), transition, swap)
+    return EvolvedTable(step, final, since, before, stored_names(head.schema), transition, swap)
 
 
 def _check_names(leader: LeaderView, collection: CollectionName, head: Head) -> None:
@@ -223,7 +223,7 @@ def _head(leader: LeaderView, collection: CollectionName) -> Head:
 
 def _commit(
     leader: LeaderWriter,
-    landed: Sequence[Landed],
+    evolved: Sequence[EvolvedTable],
     seals: Sequence[SealIntent],
     followed: Sequence[CaughtUpRewrite],
     swaps: Swaps,
@@ -242,7 +242,7 @@ def _commit(
         check_time(leader, seals)
         swaps.check(state)
         check_current(leader, state, followed)
-        return one_each([*updates_of(leader, state, landed, seals, sealed), *swaps.forget_force(state)])
+        return one_each([*updates_of(leader, state, evolved, seals, sealed), *swaps.forget_force(state)])
 
     leader.append(decide)
     leader.committed_at = at

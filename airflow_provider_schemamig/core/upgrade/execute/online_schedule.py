@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import Element, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.online.errors import CannotBackfill
-from airflow_provider_schemamig.core.online.operation import Operation, Reorg, Round, RowWork, Swap, schedule
+from airflow_provider_schemamig.core.online.operation import Operation, Reorg, Round, RowStep, Swap, schedule
 from airflow_provider_schemamig.core.online.operations import chains_of
 from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.progress import Event
@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
 
 
 @dataclass(frozen=True)
-class Course:
+class OnlineSchedule:
     """All that is to happen to one table: ``begin`` is its physical schema before the first round."""
 
     collection: CollectionName
@@ -69,7 +69,7 @@ class Course:
         None: no commit comes after work on rows, or it is the cut-over's.
         """
         made = [number for number, online_round in enumerate(self.rounds) if online_round.changes]
-        found = made[-1] if made and any(online_round.row_work for online_round in self.rounds[: made[-1]]) else None
+        found = made[-1] if made and any(online_round.row_steps for online_round in self.rounds[: made[-1]]) else None
         return None if self.swap is not None else found
 
     @cached_property
@@ -79,7 +79,7 @@ class Course:
         return tuple(found.values())
 
 
-def course(leader: LeaderView, step: Evolve) -> Course | None:
+def online_schedule_of(leader: LeaderView, step: Evolve) -> OnlineSchedule | None:
     """Return the way of an evolved collection through its online changes; None if it has none. To be made once a task, and handed on.
 
     Its rounds are those of the plan's own derivation, over the table as expand leaves it. They are made anew where an attempt that was
@@ -98,7 +98,7 @@ def course(leader: LeaderView, step: Evolve) -> Course | None:
         begin = shown(intent, head) or begin
     is_planned = begin == evolution.online.table
     rounds = evolution.online.rounds if is_planned else schedule(chains_of(evolution.changes(Online), begin))
-    return Course(source, shard, begin, rounds, begin if intent is None else intent.before)
+    return OnlineSchedule(source, shard, begin, rounds, begin if intent is None else intent.before)
 
 
 def expanded(leader: LeaderView, step: Evolve) -> Declaration:
@@ -115,7 +115,7 @@ def elements_of(leader: LeaderView, shard: ShardId) -> tuple[Element, ...]:
     return tuple(element for element in leader.state.elements_of(shard) if element.epoch == leader.epoch)
 
 
-def absent(leader: LeaderView, item: Course, operation: Operation, error: str | None = None) -> Element:
+def absent(leader: LeaderView, item: OnlineSchedule, operation: Operation, error: str | None = None) -> Element:
     """Return an element before its first step, or walked back because of ``error``."""
     return Element(
         collection=item.collection,
@@ -143,7 +143,7 @@ def tell(leader: LeaderWriter, collection: CollectionName, operation: Operation,
     leader.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
 
 
-def is_changed(leader: LeaderView, item: Course) -> bool:
+def is_changed(leader: LeaderView, item: OnlineSchedule) -> bool:
     """Return whether every element of the course is PUBLIC, or has come as far as it can before the cut-over makes it so."""
     known = {(element.name, element.spec): element for element in elements_of(leader, item.shard)}
     return all(_is_at_its_end(operation, known.get((operation.name, operation.spec))) for operation in item.operations)
@@ -153,10 +153,10 @@ def _is_at_its_end(operation: Operation, element: Element | None) -> bool:
     if element is None or element.state is ElementState.ABSENT:
         return False
     last = [step for step in operation.steps if not isinstance(step, Swap)][-1]
-    return is_at_least(operation, element.state, last.state) and (not isinstance(last, RowWork) or element.checked_version is not None)
+    return is_at_least(operation, element.state, last.state) and (not isinstance(last, RowStep) or element.checked_version is not None)
 
 
-def fill_due(leader: LeaderWriter, item: Course, operation: Operation, step: Reorg, jobs: Jobs, rush: Rush | None = None) -> int:
+def fill_due(leader: LeaderWriter, item: OnlineSchedule, operation: Operation, step: Reorg, jobs: Jobs, rush: Rush | None = None) -> int:
     """Return the version at which no row lacked its value of ``step.column``. ``rush``: see ``Batches``. Raises as ``backfill``."""
     element = leader.state.elements[item.collection, operation.name, operation.spec]
     assert element.table_version is not None  # its column is there
@@ -166,7 +166,7 @@ def fill_due(leader: LeaderWriter, item: Course, operation: Operation, step: Reo
     try:
         return backfill(leader, item.collection, item.shard, fill, jobs, rush=rush)
     except CannotBackfill:
-        leader.look_again()
+        leader.refresh()
         head = read_head(table_store(leader.env, leader.state, item.shard))
         gone = all(column["name"] != step.column for column in head.schema["fields"])
         if not gone or not is_cut_over(leader, item):
@@ -174,7 +174,7 @@ def fill_due(leader: LeaderWriter, item: Course, operation: Operation, step: Reo
         return head.version  # a twin was here: all was filled, and it has gone on
 
 
-def is_cut_over(leader: LeaderView, item: Course) -> bool:
+def is_cut_over(leader: LeaderView, item: OnlineSchedule) -> bool:
     """Return whether the table has gone on from the end of ``change``, or is about to: by an earlier run, or by a twin."""
     intent = leader.state.intents.get((item.shard, IntentKind.CUTOVER, leader.generation))
     return intent is not None and intent.epoch == leader.epoch

@@ -38,11 +38,11 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
     ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
-        whole = deployment_of(state, generation).plan_digest
-        if not (whole.startswith(digest) and len(digest) >= _SHOWN):
-            raise PlanChanged(approved=digest, current=whole)
+        digest = deployment_of(state, generation).plan_digest
+        if not (digest.startswith(digest) and len(digest) >= _SHOWN):
+            raise PlanChanged(approved=digest, current=digest)
         known = state.approvals.get(generation)
-        return [] if known is not None and known.plan_digest == whole else [Put(Approval(generation, whole, approved_by, approved_at))]
+        return [] if known is not None and known.plan_digest == digest else [Put(Approval(generation, digest, approved_by, approved_at))]
 
     state = ledger.transact(decide)
     return Approval(generation, deployment_of(state, generation).plan_digest, approved_by, approved_at)

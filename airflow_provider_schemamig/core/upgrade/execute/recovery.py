@@ -33,12 +33,12 @@ from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
-from airflow_provider_schemamig.core.upgrade.tables.change_log import remember_undone
-from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, until_nobody_writes
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
+from airflow_provider_schemamig.core.upgrade.tables.change_log import record_reverted
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished, what_is_missing
 from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, inverse_changes
-from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, require_durable
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -59,20 +59,20 @@ _ORDER = (
 )
 
 
-def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, going_back: bool = False, lossy: bool = False) -> None:
+def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, for_rollback: bool = False, lossy: bool = False) -> None:
     """Take every open intent of a lower epoch; afterwards there is none. Safe to repeat: each step looks before it acts.
 
-    ``going_back``: it is for a rollback, so what half a rollback took back stays so, and is this epoch's: its own goes on from there, one
+    ``for_rollback``: it is for a rollback, so what half a rollback took back stays so, and is this epoch's: its own goes on from there, one
     of another generation leaves it to that. ``jobs`` only where a change of type had come to its swap, and rows came since. ``lossy``: see
     ``column_swap.SwapBack``. Raises DriftFound, SparkNotGiven, RollbackUnfinished, and what ``column_swap.fill_old_column`` raises.
     """
     began = pendulum.now("UTC")
-    how = _How(wanted, jobs, going_back, lossy)
+    how = _How(wanted, jobs, for_rollback, lossy)
     _settle_what_stays(leader, how)
     drifted: list[DriftFound] = []
     for shard in _stale_shards(leader):
         started, found = time.monotonic(), _fenced(leader, shard)
-        leader.look_again()
+        leader.refresh()
         intents = _stale_of(leader, shard)
         if intents:  # else a twin settled it, and may have gone on
             try:
@@ -84,7 +84,7 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
             leader.report("settle", intents[0].collection, None, started)
     raise_refusals(drifted)
     if any(element.epoch < leader.epoch for element in leader.state.elements.values()):
-        remember_undone(leader, began)
+        record_reverted(leader, began)
         leader.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < leader.epoch])
 
 
@@ -94,7 +94,7 @@ class _How:
 
     wanted: Wanted
     jobs: Jobs
-    going_back: bool
+    for_rollback: bool
     lossy: bool
 
 
@@ -126,7 +126,7 @@ def _settle_what_stays(leader: LeaderWriter, how: _How) -> None:
     if not stale:
         return
     found = list(leader.env.each(functools.partial(_fenced, leader), stale))
-    leader.look_again()
+    leader.refresh()
     settled: list[tuple[Sequence[Intent], Sequence[Update]]] = []
     for item in found:
         started, intents = time.monotonic(), _stale_of(leader, item.shard)
@@ -175,17 +175,17 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
         if not may_change:
             return None
         head = _as_recorded(leader, store, head, shard, intents, table.version)
-    undos = [i for i in leader.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
-    dropped += [Drop(Intent, undo.key) for undo in undos if undo not in intents]
-    undone = next((undo for undo in undos if is_done(leader.state, undo, head)), None)
-    if undone is not None:
-        return [*dropped, *_record(leader.state, shard, undone.after, head)]  # all but this was done
+    inverses = [i for i in leader.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
+    dropped += [Drop(Intent, inverse.key) for inverse in inverses if inverse not in intents]
+    reverted = next((inverse for inverse in inverses if is_done(leader.state, inverse, head)), None)
+    if reverted is not None:
+        return [*dropped, *_record(leader.state, shard, reverted.after, head)]  # all but this was done
     done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
     if not done:
-        return [*dropped, *_drift_undone(leader.state, shard, intents, head)]
+        return [*dropped, *_drift_reverted(leader.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
         return [*dropped, *_record(leader.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
-    if done[-1].kind is IntentKind.REVERT and how.going_back:
+    if done[-1].kind is IntentKind.REVERT and how.for_rollback:
         return one_each([*dropped, Put(replace(done[-1], epoch=leader.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
     if len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == how.wanted(collection):
@@ -195,7 +195,7 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
         )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
     if not may_change:
         return None
-    return one_each([*dropped, *_undo(leader, store, shard, done, table.version, how.jobs, how.lossy)])
+    return one_each([*dropped, *_revert_changes(leader, store, shard, done, table.version, how.jobs, how.lossy)])
 
 
 def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
@@ -246,7 +246,7 @@ def _as_recorded(leader: LeaderWriter, store: Store, head: Head, shard: ShardId,
             came = "may have come"
         if came is not None:
             leader.notes.append(f"{collection}: rows {came} into the retired shard {shard} during a rollback that was not finished")
-    stand(collection, [committed])
+    require_durable(collection, [committed])
     return committed.head
 
 
@@ -261,68 +261,68 @@ def _reached(state: State, head: Head, announced: Sequence[TransitionIntent]) ->
     return None
 
 
-def _undo(
+def _revert_changes(
     leader: LeaderWriter, store: Store, shard: ShardId, done: Sequence[TransitionIntent], fenced: int, jobs: Jobs, lossy: bool
 ) -> list[Update]:
-    """Walk the moves back, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
+    """Revert the changes, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
     first, last = done[0], done[-1]
     now, wanted = last.after, first.before
     renames = tuple(rename for intent in done for rename in intent.renames)
-    home = SwapBack(first.collection, shard, now, wanted, renames, first.base_version, lossy)
+    swap_back = SwapBack(first.collection, shard, now, wanted, renames, first.base_version, lossy)
 
     def attempt() -> tuple[InverseChanges, Head, Committed | None]:
-        checked_at = fill_old_column(leader, home, jobs)
+        checked_at = fill_old_column(leader, swap_back, jobs)
         head = read_head(store)
         if not is_in_place(now, head):
             raise MetadataMoved(collection=first.collection, uri=store.location.uri)
-        back = inverse_changes(store, head, now, wanted, renames, first.base_version)
+        inverse = inverse_changes(store, head, now, wanted, renames, first.base_version)
         if last.kind is IntentKind.REVERT:
-            missing = what_is_missing(store, last, back)
+            missing = what_is_missing(store, last, inverse)
             if missing:
                 raise unfinished(leader.state, last, missing)
             checked_at = head.version if checked_at is None else checked_at
-        if not back.changes:
-            return back, head, None
-        _announce(leader, home, done, back, head)
+        if not inverse.changes:
+            return inverse, head, None
+        _announce(leader, swap_back, done, inverse, head)
         fence, tag = leader.fence(shard), leader.tag(IntentKind.UNDO.value)
         committed = commit_changes(
-            store, head, back.changes, fence, tag, since=fenced, forget=back.forget, checked_at=checked_at, stood_before=True
+            store, head, inverse.changes, fence, tag, since=fenced, forget=inverse.forget, checked_at=checked_at, stood_before=True
         )
-        return back, committed.head, committed
+        return inverse, committed.head, committed
 
     try:
-        back, head, committed = until_nobody_writes(leader, first.collection, shard, attempt)
-    except DoesNotGoBack as stays:
+        inverse, head, committed = retry_on_new_files(leader, first.collection, shard, attempt)
+    except NotInvertible as stays:
         if last.kind is not IntentKind.REVERT:
             raise
         raise unfinished(leader.state, last, (stays.reason,)) from stays
     if committed is not None:
-        stand(first.collection, [committed])
-    leader.notes.extend(f"{first.collection}: {text}" for text in back.left_behind)
+        require_durable(first.collection, [committed])
+    leader.notes.extend(f"{first.collection}: {text}" for text in inverse.left_behind)
     own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
-    return [*(Drop(Intent, undo.key) for undo in own), *_record(leader.state, shard, after_inverse(now, back), head)]
+    return [*(Drop(Intent, intent.key) for intent in own), *_record(leader.state, shard, after_inverse(now, inverse), head)]
 
 
-def _announce(leader: LeaderWriter, home: SwapBack, done: Sequence[Intent], back: InverseChanges, head: Head) -> None:
+def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent], inverse: InverseChanges, head: Head) -> None:
     """Announce where the undo leads to, before it is done.
 
     What has to stay behind is neither in the ledger nor in what is undone, and whoever comes next would take it for somebody else's doing.
     Nothing is announced of what a twin has settled: its commit stops ours.
     """
-    before = {path for path, _ in walk(home.wanted.fields)}
-    same = tuple((path, parent_and_name(path)[1]) for path, _ in home.renames if path in before)
-    undo = TransitionIntent(
-        **leader.intent(IntentKind.UNDO, home.collection, home.shard, head.version),
-        before=home.now,
-        after=after_inverse(home.now, back),
+    before = {path for path, _ in walk(swap_back.wanted.fields)}
+    same = tuple((path, parent_and_name(path)[1]) for path, _ in swap_back.renames if path in before)
+    announced = TransitionIntent(
+        **leader.intent(IntentKind.UNDO, swap_back.collection, swap_back.shard, head.version),
+        before=swap_back.now,
+        after=after_inverse(swap_back.now, inverse),
         renames=same,
     )
 
     def announce(state: State) -> list[Update]:
         if not any(state.intents.get((i.shard, i.kind, i.generation)) is not None for i in done):
             return []
-        others = [other for other in state.intents_of(home.shard) if other.kind is IntentKind.UNDO and other.key != undo.key]
-        return [*(Drop(Intent, other.key) for other in others), Put(undo)]
+        others = [other for other in state.intents_of(swap_back.shard) if other.kind is IntentKind.UNDO and other.key != announced.key]
+        return [*(Drop(Intent, other.key) for other in others), Put(announced)]
 
     leader.append(announce)
 
@@ -336,7 +336,7 @@ def _record(state: State, shard: ShardId, physical: Declaration | None, head: He
     return as_on_table(state, replace(entry, physical=replace(physical, name=entry.physical.name)), head)
 
 
-def _drift_undone(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> list[Update]:
+def _drift_reverted(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> list[Update]:
     """Return the updates after a ``revert`` that died: it may have added again what somebody had dropped."""
     found = live_collection(state, shard)
     if found is None or not any(isinstance(intent, DriftRevertIntent) for intent in intents):

@@ -33,13 +33,13 @@ from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import Planned
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import caught_up, no_table, went_ahead
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import drop_released, no_table, unreleased_change
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class EvolvedTable:
     """An evolved collection at the end of its cut-over: its physical schema and the table version that began it."""
 
     step: Evolve
@@ -56,22 +56,22 @@ class Landed:
 
 
 def updates_of(
-    leader: LeaderView, state: State, landed: Sequence[Landed], seals: Sequence[SealIntent], sealed: Mapping[ShardId, int]
+    leader: LeaderView, state: State, evolved: Sequence[EvolvedTable], seals: Sequence[SealIntent], sealed: Mapping[ShardId, int]
 ) -> list[Update]:
     """Return the updates that make the release true. ``sealed``: the versions that the sealed shards end with."""
     deployment, target = state.deployments[leader.generation], leader.plan.target
     updates: list[Update] = []
-    for item in landed:
+    for item in evolved:
         updates += _evolved(leader, state, item)
     for step in target.steps:
         updates += _of_step(leader, state, step, sealed)
     updates += _restated(leader, state)
     updates += [Drop(Intent, intent.key) for intent in state.intents.values() if intent.generation == leader.generation]
     updates += [Drop(Element, element.key) for element in state.elements.values() if element.generation == leader.generation]
-    updates += [] if target.ahead else caught_up(state)
+    updates += [] if target.ahead else drop_released(state)
     updates.append(Put(EnvironmentRelease(target.name, target.version, target.fingerprint, target.passed)))
     updates.append(Put(replace(deployment, state=DeploymentState.COMMITTED)))
-    return [*updates, *_holds(leader, state, _held(leader, state, landed, seals))]
+    return [*updates, *_holds(leader, state, _held(leader, state, evolved, seals))]
 
 
 def _of_step(leader: LeaderView, state: State, step: MergedStep, sealed: Mapping[ShardId, int]) -> list[Update]:
@@ -87,16 +87,16 @@ def _of_step(leader: LeaderView, state: State, step: MergedStep, sealed: Mapping
             return []
 
 
-def _held(leader: LeaderView, state: State, landed: Sequence[Landed], seals: Sequence[SealIntent]) -> list[HeldTable]:
+def _held(leader: LeaderView, state: State, evolved: Sequence[EvolvedTable], seals: Sequence[SealIntent]) -> list[HeldTable]:
     """Return the held tables by the state before the commit, which is what the way back leads to."""
     found = [
         evolved_table(state, leader.plan.evolution(item.step, state).stages, item.step, before=item.before, names=item.stored_names)
-        for item in landed
+        for item in evolved
     ]
     return [*found, *sealed_tables(state, leader.plan, {intent.shard: intent for intent in seals})]
 
 
-def _evolved(leader: LeaderView, state: State, item: Landed) -> list[Update]:
+def _evolved(leader: LeaderView, state: State, item: EvolvedTable) -> list[Update]:
     step = item.step
     source = step.old.name
     known = state.objects[source]
@@ -108,7 +108,7 @@ def _evolved(leader: LeaderView, state: State, item: Landed) -> list[Update]:
     entry = SchemaEntry(step.collection, schema_id, known.shard, step.new, physical, item.since, release, names, uses)
     updates: list[Update] = [Put(entry), Put(Object(step.collection, known.shard, schema_id, fingerprint(step.new)))]
     if leader.plan.target.ahead:
-        updates.append(Put(went_ahead(state, source, step.new, schema_id, leader.epoch)))
+        updates.append(Put(unreleased_change(state, source, step.new, schema_id, leader.epoch)))
     if source != step.collection:
         updates += [Drop(Object, source), Put(replace(state.shards[known.shard], collection=step.collection))]
     return updates
@@ -123,7 +123,7 @@ def _new_object(leader: LeaderView, state: State, declaration: Declaration, shar
         Put(SchemaEntry(collection, schema_id, shard.shard, declaration, declaration, 0, release, ())),
         Put(Object(collection, shard.shard, schema_id, fingerprint(declaration))),
     ]
-    return [*updates, Put(went_ahead(state, None, declaration, schema_id, leader.epoch))] if target.ahead else updates
+    return [*updates, Put(unreleased_change(state, None, declaration, schema_id, leader.epoch))] if target.ahead else updates
 
 
 def _created(leader: LeaderView, state: State, step: Create) -> list[Update]:
@@ -146,7 +146,7 @@ def _removed(leader: LeaderView, state: State, collection: CollectionName, seale
     if not leader.plan.target.ahead or not state.released(state.objects[collection]):
         return updates
     schema_id = state.next_schema_id(collection)
-    return [*updates, Put(went_ahead(state, collection, no_table(collection), schema_id, leader.epoch))]
+    return [*updates, Put(unreleased_change(state, collection, no_table(collection), schema_id, leader.epoch))]
 
 
 def _retired(
@@ -181,10 +181,10 @@ def _holds(leader: LeaderView, state: State, tables: Sequence[HeldTable]) -> lis
     """
     source = leader.plan.target.source
     begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
-    back: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
+    reopened: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
     if source is None or not leader.plan.target.is_deployed:
-        return back
+        return reopened
     until = pendulum.now("UTC").add(seconds=leader.deployment.hold_seconds)
     until = max([until, *(hold.until for hold in open_holds(state))])  # holds end oldest first
     restated = tuple((item.name, state.objects[item.name].schema_id) for item in _restatements(leader))
-    return [*back, Put(Hold(leader.generation, source, leader.plan.target.version, until, HoldState.OPEN, tuple(tables), restated))]
+    return [*reopened, Put(Hold(leader.generation, source, leader.plan.target.version, until, HoldState.OPEN, tuple(tables), restated))]

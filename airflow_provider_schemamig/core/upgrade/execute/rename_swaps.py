@@ -32,7 +32,7 @@ from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
-from airflow_provider_schemamig.core.upgrade.execute.online_schedule import Course, fill_due, tell
+from airflow_provider_schemamig.core.upgrade.execute.online_schedule import OnlineSchedule, fill_due, tell
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Rush
@@ -42,12 +42,12 @@ from airflow_provider_schemamig.core.upgrade.tables.column_swap import (
     SwapBack,
     fill_old_column,
     rest,
-    until_nobody_writes,
+    retry_on_new_files,
 )
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced, SwapTakenBack
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced, SwapReverted
 from airflow_provider_schemamig.core.upgrade.tables.inverse import after_inverse, inverse_changes
-from airflow_provider_schemamig.core.upgrade.tables.seals import closed
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of, stand
+from airflow_provider_schemamig.core.upgrade.tables.seals import sealed_during
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of, require_durable
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Rounds over all tables before the first of them is swapped, and what a round may take of the one before to be worth another one.
@@ -59,21 +59,21 @@ _SHRINKS = 0.8
 class PlannedSwap:
     """One table. ``transition``: all of its cut-over, what is renamed included."""
 
-    course: Course
+    schedule: OnlineSchedule
     transition: Transition
 
     @property
     def collection(self) -> CollectionName:
-        return self.course.collection
+        return self.schedule.collection
 
     @property
     def shard(self) -> ShardId:
-        return self.course.shard
+        return self.schedule.shard
 
 
 @dataclass
 class Swaps:
-    """All swaps of a cut-over, in the order in which they are called: ``wait``, ``come_near``, ``make``, ``check``."""
+    """All swaps of a cut-over, in the order in which they are called: ``wait``, ``fill_until_near``, ``make``, ``check``."""
 
     leader: LeaderWriter
     jobs: Jobs
@@ -96,10 +96,10 @@ class Swaps:
             if not self._is_made(swap):
                 pace.begin_last_step("cutover", swap.collection)
 
-    def come_near(self) -> None:
+    def fill_until_near(self) -> None:
         """Fill what came since ``change``, at the pace that people said, until next to nothing is left, or as much after every round.
 
-        Raises NeverSettles, and as ``column_swap.until_nobody_writes``.
+        Raises NeverSettles, and as ``column_swap.retry_on_new_files``.
         """
         before = float("inf")
         for _ in range(_ROUNDS):
@@ -111,7 +111,7 @@ class Swaps:
             started = time.monotonic()
             for swap in due:
                 attempt = functools.partial(self._made_ready, swap, None)
-                self._ready[swap] = until_nobody_writes(self.leader, swap.collection, swap.shard, attempt)
+                self._ready[swap] = retry_on_new_files(self.leader, swap.collection, swap.shard, attempt)
             seconds = time.monotonic() - started
             if seconds > before * _SHRINKS:
                 if seconds > self.leader.seal_seconds / 2:  # the last one would lock writers out past the deadline
@@ -131,10 +131,10 @@ class Swaps:
 
     def _made_ready(self, swap: PlannedSwap, rush: Rush | None) -> int:
         """Return the version at which no row lacked a value."""
-        assert swap.course.swap is not None
-        fills = swap.course.swap.filled
+        assert swap.schedule.swap is not None
+        fills = swap.schedule.swap.filled
         for _ in range(TRIES):
-            found = [fill_due(self.leader, swap.course, operation, step, self.jobs, rush) for operation, step in fills]
+            found = [fill_due(self.leader, swap.schedule, operation, step, self.jobs, rush) for operation, step in fills]
             # The batches of one column are files, too: another one has passed them if it says so.
             if not any(commit.has_files for commit in commits(self.store(swap), min(found), max(found))):
                 break
@@ -161,7 +161,7 @@ class Swaps:
                 self._check_races(made, lost)
                 slow = {swap.collection: swap.shard for swap in self._too_slow(lost) if swap.shard not in sealed}
                 if slow:
-                    seals.enter_context(closed(self.leader, slow))
+                    seals.enter_context(sealed_during(self.leader, slow))
                     sealed.update(slow.values())
                 if not sealed:
                     rest(lost.total())
@@ -201,7 +201,7 @@ class Swaps:
 
     def _tell(self) -> None:
         for swap in self.all:
-            for operation in swap.course.operations:
+            for operation in swap.schedule.operations:
                 if operation.swaps:
                     tell(self.leader, swap.collection, operation, ElementState.PUBLIC)
 
@@ -215,10 +215,10 @@ class Swaps:
         return [Drop(Control, last_step_key(swap.collection)) for swap in self.all if forced(state, swap.collection)]
 
     def check(self, state: State) -> None:
-        """Raise SwapTakenBack if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
+        """Raise SwapReverted if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
         for intent in self.held:
             if not _is_held(state, intent):
-                raise SwapTakenBack(collection=intent.collection, shard=intent.shard)
+                raise SwapReverted(collection=intent.collection, shard=intent.shard)
             if intent.deadline < pendulum.now("UTC"):
                 raise SealExpired(seconds=self.leader.seal_seconds)
 
@@ -274,7 +274,7 @@ def unseal_swaps(leader: LeaderWriter, held: Sequence[SwapIntent], jobs: Jobs) -
     """Give up swaps whose release was not committed, and let the columns change places again: not if it was, after all, and not if a twin
     or another leader has the tables now. Best effort, on the way out of a failure: the next run does what is left."""
     with contextlib.suppress(SchemamigError):
-        _take_back(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
+        _revert_swaps(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
 
 
 def revert_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
@@ -283,10 +283,10 @@ def revert_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
     Values that do not go back stay as they are. Raises as ``column_swap.fill_old_column`` otherwise.
     """
     own = [intent for intent in leader.state.intents.values() if (intent.generation, intent.epoch) == (leader.generation, leader.epoch)]
-    _take_back(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
+    _revert_swaps(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
 
 
-def _take_back(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
+def _revert_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up in the ledger first: whoever would commit upon these swaps finds them gone."""
     if not intents:
         return
@@ -298,8 +298,8 @@ def _take_back(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) 
     given = [known for intent in intents if (known := _known(leader.state, intent)) is not None]
     gone: list[SwapIntent] = []
     for intent in given:
-        with contextlib.suppress(DoesNotGoBack):
-            if until_nobody_writes(leader, intent.collection, intent.shard, functools.partial(_go_back, leader, intent, jobs)):
+        with contextlib.suppress(NotInvertible):
+            if retry_on_new_files(leader, intent.collection, intent.shard, functools.partial(_revert_swap, leader, intent, jobs)):
                 gone.append(intent)
     leader.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
 
@@ -312,26 +312,26 @@ def _known(state: State, intent: SwapIntent) -> SwapIntent | None:
     return known if known.is_given_up or known.deadline == intent.deadline else None
 
 
-def _go_back(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
+def _revert_swap(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
     """Return whether the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
     before, after = intent.before, intent.after
     started, store = time.monotonic(), table_store(leader.env, leader.state, intent.shard)
     if not is_in_place(after, read_head(store)):
         return True
-    home = SwapBack(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
-    checked_at = fill_old_column(leader, home, jobs)
+    swap_back = SwapBack(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
+    checked_at = fill_old_column(leader, swap_back, jobs)
     head = read_head(store)
-    leader.look_again()
+    leader.refresh()
     if _known(leader.state, intent) != intent or not is_in_place(after, head):
         return False
     made_in = intent.base_version if intent.done_version is None else intent.done_version
-    back = inverse_changes(store, head, after, before, intent.renames, made_in)
-    if live_differences(before, after_inverse(after, back)):  # a part would stay behind, and look like somebody else's doing
+    inverse = inverse_changes(store, head, after, before, intent.renames, made_in)
+    if live_differences(before, after_inverse(after, inverse)):  # a part would stay behind, and look like somebody else's doing
         return False
     fence, tag = leader.fence(intent.shard), leader.tag("undo")
     made = commit_changes(
-        store, head, back.changes, fence, tag, since=intent.base_version, forget=back.forget, checked_at=checked_at, stood_before=True
+        store, head, inverse.changes, fence, tag, since=intent.base_version, forget=inverse.forget, checked_at=checked_at, stood_before=True
     )
-    stand(intent.collection, [made])
+    require_durable(intent.collection, [made])
     leader.report("undo", intent.collection, made.head.version, started)
     return True

@@ -18,9 +18,9 @@ from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.digest_check import check_all, check_cardinality_since, check_delta
-from airflow_provider_schemamig.core.transfer.errors import NeverSettles, RewriteDiffers, TwinWasFirst
+from airflow_provider_schemamig.core.transfer.errors import NeverSettles, RewriteDiffers, StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition
-from airflow_provider_schemamig.core.transfer.row_transfer import Flow
+from airflow_provider_schemamig.core.transfer.row_transfer import RowTransfer
 from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import TAIL, copied_version, forth, row_of
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import TAIL, copied_version, forward_transfer, row_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Tail rounds before the seal; with a round shorter than the one before, what is left for the seal shrinks.
@@ -48,7 +48,7 @@ class CaughtUpRewrite:
     """
 
     stage: Copy
-    flow: Flow
+    transfer: RowTransfer
     position: LinkPosition
     seen: int
     checked: int = 0
@@ -76,13 +76,13 @@ def complete_copies(leader: LeaderWriter, jobs: Callable[[], JobRunner]) -> None
 
 
 def _completed(leader: LeaderWriter, stage: Copy, jobs: Callable[[], JobRunner]) -> BuildingShard:
-    leader.look_again()
+    leader.refresh()
     row = row_of(leader.state, leader.deployment, stage.collection)
     if row.filled_rows is None:
         leader.results += build_all(
             Filling(leader.env, leader.ledger, leader.deployment, leader.plan, jobs, leader.listen), [stage.collection]
         )
-        leader.look_again()
+        leader.refresh()
         row = row_of(leader.state, leader.deployment, stage.collection)
     return row
 
@@ -110,32 +110,35 @@ def _follow(leader: LeaderWriter, stage: Copy, jobs: Callable[[], JobRunner]) ->
 
 @contextlib.contextmanager
 def _unless_given_up(leader: LeaderWriter, stage: Copy, shard: ShardId) -> Iterator[None]:
-    """Raise TwinWasFirst for what fails because a twin gave the copy up and took its files away: it can be tried again."""
+    """Raise StepAlreadyMade for what fails because a twin gave the copy up and took its files away: it can be tried again."""
     try:
         yield
     except SchemamigError as error:
         if row_of(leader.ledger.state(), leader.deployment, stage.collection).shard != shard:
-            raise TwinWasFirst(collection=stage.collection, step="a copy anew") from error
+            raise StepAlreadyMade(collection=stage.collection, step="a copy anew") from error
         raise
 
 
 def _near_and_checked(leader: LeaderWriter, stage: Copy, jobs: JobRunner) -> CaughtUpRewrite:
-    flow, copied = forth(leader.state, leader.deployment, stage, TAIL), copied_version(leader.state, leader.deployment, stage)
-    reached = where(leader.env, flow, copied, 0)
+    transfer, copied = (
+        forward_transfer(leader.state, leader.deployment, stage, TAIL),
+        copied_version(leader.state, leader.deployment, stage),
+    )
+    reached = where(leader.env, transfer, copied, 0)
     leader.notes.extend(note for note in check_source(leader.env, leader.state, stage, reached.at) if note not in leader.notes)
-    followed = _near(leader, CaughtUpRewrite(stage, flow, reached, reached.at), jobs)
+    followed = _near(leader, CaughtUpRewrite(stage, transfer, reached, reached.at), jobs)
     started = time.monotonic()
-    checked = _newest(leader, flow)
+    checked = _newest(leader, transfer)
     if _since(leader, followed).version > followed.position.version:
         # The rows of ``checked`` may be those of a later version of the source: they would differ though nothing is wrong.
-        raise TwinWasFirst(collection=stage.collection, step="the next step of the tail")
-    check_all(leader.env, flow, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
+        raise StepAlreadyMade(collection=stage.collection, step="the next step of the tail")
+    check_all(leader.env, transfer, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
     leader.report("digest", stage.collection, checked, started)
     return _near(leader, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
 
 
-def _newest(leader: LeaderView, flow: Flow) -> int:
-    return read_head(flow.target_store(leader.env)).version
+def _newest(leader: LeaderView, transfer: RowTransfer) -> int:
+    return read_head(transfer.target_store(leader.env)).version
 
 
 def _near(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
@@ -144,7 +147,7 @@ def _near(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> C
     pace = Pace(leader.newest, leader.listen, waits=leader.env.waits)
     for _ in range(_ROUNDS):
         pace.begin_step("tail", followed.stage.collection)
-        head = read_head(followed.flow.source_store(leader.env))
+        head = read_head(followed.transfer.source_store(leader.env))
         behind = head.version - followed.seen
         if not behind:
             break
@@ -165,11 +168,11 @@ def _near(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> C
 
 def _tail(leader: LeaderWriter, followed: CaughtUpRewrite, upto: int, jobs: JobRunner) -> CaughtUpRewrite:
     started = time.monotonic()
-    flow = followed.flow
+    transfer = followed.transfer
 
     def attempt() -> tuple[LinkPosition, Tailed]:
         reached = _since(leader, followed)
-        return reached, tail(leader.env, flow, reached, upto, jobs)
+        return reached, tail(leader.env, transfer, reached, upto, jobs)
 
     reached, tailed = again(attempt)
     delta = followed.delta if reached.version == followed.position.version else None  # else a twin tailed since
@@ -183,7 +186,7 @@ def _since(leader: LeaderView, followed: CaughtUpRewrite) -> LinkPosition:
 
     Only its commits after the known position are read, because writers wait for some of these looks.
     """
-    return where(leader.env, followed.flow, followed.position.at, followed.position.version)
+    return where(leader.env, followed.transfer, followed.position.at, followed.position.version)
 
 
 def catch_up(leader: LeaderWriter, followed: Sequence[CaughtUpRewrite], jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
@@ -195,22 +198,22 @@ def catch_up(leader: LeaderWriter, followed: Sequence[CaughtUpRewrite], jobs: Ca
 
 
 def _catch_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
-    with _unless_given_up(leader, followed.stage, followed.flow.target):
+    with _unless_given_up(leader, followed.stage, followed.transfer.target):
         return _caught_up(leader, followed, jobs)
 
 
 def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
-    flow = followed.flow
+    transfer = followed.transfer
     sealed = _sealed_version(leader, followed)
     followed = _tail(leader, followed, sealed, jobs)
     started = time.monotonic()
-    newest = _newest(leader, flow)
+    newest = _newest(leader, transfer)
     if followed.delta is None:
-        check_all(leader.env, flow, sealed, newest, jobs, same_rows=not followed.stage.any_cardinality)
+        check_all(leader.env, transfer, sealed, newest, jobs, same_rows=not followed.stage.any_cardinality)
     elif newest > followed.checked:
-        check_delta(leader.env, flow, followed.checked, newest, followed.delta, jobs)
+        check_delta(leader.env, transfer, followed.checked, newest, followed.delta, jobs)
     if followed.delta is not None and not followed.stage.any_cardinality:
-        check_cardinality_since(leader.env, flow, followed.checked_source, sealed, followed.delta.rows, jobs)
+        check_cardinality_since(leader.env, transfer, followed.checked_source, sealed, followed.delta.rows, jobs)
     leader.report("digest", followed.stage.collection, newest, started)
     return followed
 
@@ -219,18 +222,18 @@ def check_untouched(leader: LeaderView, followed: Sequence[CaughtUpRewrite]) -> 
     """Check that each source is at the version that was caught up with: RESTORE gets through a seal. Raises SourceTouched."""
     for item in followed:
         if _sealed_version(leader, item) != item.seen:
-            raise SourceTouched(collection=item.stage.source, shard=item.flow.source)
+            raise SourceTouched(collection=item.stage.source, shard=item.transfer.source)
 
 
 def check_current(leader: LeaderView, state: State, followed: Sequence[CaughtUpRewrite]) -> None:
-    """Raise TwinWasFirst if a copy was given up meanwhile for another one, which nobody has looked at."""
+    """Raise StepAlreadyMade if a copy was given up meanwhile for another one, which nobody has looked at."""
     for item in followed:
-        if row_of(state, leader.deployment, item.stage.collection).shard != item.flow.target:
-            raise TwinWasFirst(collection=item.stage.collection, step="a copy anew")
+        if row_of(state, leader.deployment, item.stage.collection).shard != item.transfer.target:
+            raise StepAlreadyMade(collection=item.stage.collection, step="a copy anew")
 
 
 def _sealed_version(leader: LeaderView, followed: CaughtUpRewrite) -> int:
-    head = read_head(followed.flow.source_store(leader.env))
-    if head.sealed_for != followed.flow.target:
-        raise SourceTouched(collection=followed.stage.source, shard=followed.flow.source)
+    head = read_head(followed.transfer.source_store(leader.env))
+    if head.sealed_for != followed.transfer.target:
+        raise SourceTouched(collection=followed.stage.source, shard=followed.transfer.source)
     return head.version

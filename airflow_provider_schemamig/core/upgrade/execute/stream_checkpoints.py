@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_txns
-from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, Reached, app_ids, go_to, reached
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
 from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_head
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
@@ -20,14 +20,14 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 
 
 class _Moved(Exception):
     """Another process of this generation did it."""
 
 
-def opened(leader: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | None) -> dict[str, int]:
+def txns_to_unseal(leader: LeaderView, old: ShardId, now: ShardId | None, rewrite: RewriteRollback | None) -> dict[str, int]:
     """Return the transaction versions for the commit that opens the sealed table ``old`` again.
 
     Whoever stood still since before its seal can bring nothing there. The rows that came to ``now``, its successor, which is sealed by
@@ -35,31 +35,31 @@ def opened(leader: LeaderView, old: ShardId, now: ShardId | None, undo: Undo | N
     """
     known = _txns(leader, old)
     later = {} if now is None else _txns(leader, now)
-    come_back = undo is not None and undo.step.down is not None
-    found = _newer_than(later, known) if come_back else {}
+    is_restored = rewrite is not None and rewrite.step.down is not None
+    found = _newer_than(later, known) if is_restored else {}
     for app_id in app_ids(txn for txn in (*known, *later) if txn.startswith(STREAM_PREFIX)):
-        own, there = reached(known, app_id), reached(later, app_id)
-        version = max(own, there).version if come_back else own.version
-        found |= go_to(app_id, own, Reached(max(own.term, there.term) + 1, version))
+        own, there = txn_position(known, app_id), txn_position(later, app_id)
+        version = max(own, there).version if is_restored else own.version
+        found |= advance(app_id, own, TxnPosition(max(own.term, there.term) + 1, version))
     return found
 
 
-def hand_on(leader: LeaderView) -> None:
+def copy_checkpoints(leader: LeaderView) -> None:
     """Let the tables that take over know how far writers and streams have come in those that are sealed, which are removed some day.
 
     Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
     """
 
-    def hand_on_one(tables: tuple[ShardId, ShardId]) -> None:
+    def copy_one(tables: tuple[ShardId, ShardId]) -> None:
         source, target = tables
         # Writers wait meanwhile, so where nobody counts the other log is not read.
         there = _txns(leader, source)
-        known = _txns(leader, target) if any(map(_is_handed_on, there)) else {}
-        ahead = _newer_than(there, known) | _streams_ahead(there, known)
-        if ahead:
-            _put(leader, target, ahead)
+        known = _txns(leader, target) if any(map(_is_copied, there)) else {}
+        newer = _newer_than(there, known) | _newer_streams(there, known)
+        if newer:
+            _put(leader, target, newer)
 
-    leader.env.for_each(hand_on_one, _successions(leader))
+    leader.env.for_each(copy_one, _successions(leader))
 
 
 def _successions(leader: LeaderView) -> list[tuple[ShardId, ShardId]]:
@@ -95,16 +95,16 @@ def _newer_than(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str,
     return {app_id: number for app_id, number in there.items() if not _is_own(app_id) and number > known.get(app_id, NOTHING)}
 
 
-def _streams_ahead(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+def _newer_streams(there: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for app_id in app_ids(txn for txn in there if txn.startswith(STREAM_PREFIX)):
-        own, before = reached(known, app_id), reached(there, app_id)
+        own, before = txn_position(known, app_id), txn_position(there, app_id)
         further = max(own, before)
-        found |= {} if further == own else go_to(app_id, own, further)
+        found |= {} if further == own else advance(app_id, own, further)
     return found
 
 
-def _is_handed_on(app_id: str) -> bool:
+def _is_copied(app_id: str) -> bool:
     return app_id.startswith(STREAM_PREFIX) or not _is_own(app_id)
 
 

@@ -30,7 +30,7 @@ class HoldKeeps(Refusal):
         return f"{first}, or end that hold now with --end-hold."
 
 
-class WayBackGone(Refusal):
+class RollbackLogGone(Refusal):
     """Rows that came in since the release would have to go back, and the log does not tell any more which those are."""
 
     code = "way_back_gone"

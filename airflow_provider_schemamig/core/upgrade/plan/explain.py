@@ -159,7 +159,7 @@ _SEALED = (
     "if writers win the race for this commit twice (once with force), they are blocked while their rows are filled: for seconds, and at "
     "most {seal_seconds} (--seal-seconds)"
 )
-_CAST_BACK = (
+_INVERSE_CAST = (
     "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
 )
 _CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
@@ -168,7 +168,7 @@ _FOUND_BY_VALUES = (
     "without a primary key, rollback finds changed and deleted rows by value: if `down` does not reproduce the old values, it is refused "
     "(rows_not_found) until that row is as it was"
 )
-_NEW_TABLE_ON_THE_WAY_BACK = "its table is sealed and keeps its rows for as long as the hold was, at least a day, until contract deletes it"
+_NEW_TABLE_IN_ROLLBACK = "its table is sealed and keeps its rows for as long as the hold was, at least a day, until contract deletes it"
 _RENAMED = "readers and writers that use the old name fail from the cut-over on"
 _DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
 
@@ -207,7 +207,7 @@ class _Explainer:
             stage.collection,
             summary,
             cost,
-            rollback=(_NEW_TABLE_ON_THE_WAY_BACK,) if is_new else (),
+            rollback=(_NEW_TABLE_IN_ROLLBACK,) if is_new else (),
             columns=self._columns(stage),
             queries=_queries(fill=stage.fill),
         )
@@ -234,7 +234,7 @@ class _Explainer:
 
     def visit_create(self, stage: s.CreateShard) -> Explanation:
         summary = f"create the collection ({len(stage.declaration.fields)} columns)"
-        rollback = (_NEW_TABLE_ON_THE_WAY_BACK,)
+        rollback = (_NEW_TABLE_IN_ROLLBACK,)
         return Explanation("create", stage.collection, summary, c.Cost.INSTANT, rollback=rollback, columns=self._columns(stage))
 
     def _columns(self, stage: s.Build | s.Copy | s.CreateShard) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ class _Explainer:
         if any(isinstance(change, c.DropColumn) for change in changes):
             breaks.append(_DROPPED)
         irreversible = list(_features(has, changes))
-        leaves = [f"{change.path} {_CAST_BACK}" for change in retyped]
+        leaves = [f"{change.path} {_INVERSE_CAST}" for change in retyped]
         widened = [change for change in changes if isinstance(change, c.ChangeType) and change.widening]
         source = self._plan.target.source
         breaks += [f"{change.path}: {_fenced_by_width(source, change)}" for change in widened]
@@ -380,8 +380,8 @@ def _catch_up_seconds(rewrites: int) -> tuple[int, int]:
 
 def _features(has: frozenset[str], changes: tuple[c.Change, ...]) -> list[str]:
     """Return the protocol features that a commit switches on, in words: they stay, whatever is rolled back."""
-    brought = [name for name, brings in _BRINGS.items() if name not in has and any(map(brings, changes))]
-    found = [words for name in brought if (words := FEATURES[name].switched_on)]
+    switched = [name for name, brings in _BRINGS.items() if name not in has and any(map(brings, changes))]
+    found = [words for name in switched if (words := FEATURES[name].switched_on)]
     for change in changes:
         if isinstance(change, c.SetProperty) and change.key in DECLARABLE and change.new == "true":
             found.append(f"{change.key} brings a table feature, which stays: older readers or writers may be refused from then on")

@@ -39,9 +39,9 @@ def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
     if len(versions) < 3:
         return
     for name in sorted(state.objects):
-        ahead = state.unreleased_of(name)
-        followed: list[_Followed] = [] if ahead is None else [_Outside.of(ahead)]
-        followed += _Hidden.of(state, name, ahead)
+        unreleased = state.unreleased_of(name)
+        followed: list[_Followed] = [] if unreleased is None else [_Outside.of(unreleased)]
+        followed += _Hidden.of(state, name, unreleased)
         stops = [stop for item in followed if (stop := _stop(release, versions, item)) is not None]
         if stops:
             yield min(stops, key=lambda stop: stop.stop)
@@ -135,20 +135,20 @@ class _Outside(_Followed):
 
     HOW = "came outside of a release"
 
-    ahead: UnreleasedChange
+    unreleased: UnreleasedChange
     new: frozenset[ColumnPath]
 
     @classmethod
-    def of(cls, ahead: UnreleasedChange) -> _Outside:
-        released, declared = ahead.released, ahead.declared
+    def of(cls, unreleased: UnreleasedChange) -> _Outside:
+        released, declared = unreleased.released, unreleased.declared
         new = frozenset(match(declared, declared, {}).keys() - match(released, declared, {}).keys())
-        return cls(ahead.collection, released.name if released.fields else None, ahead, new)
+        return cls(unreleased.collection, released.name if released.fields else None, unreleased, new)
 
     def _go_on(self, declared: Declaration, renames: Mapping[ColumnPath, str], origins: Origins) -> None:
         self.come |= self.new & match(declared, declared, {}).keys()
 
     def _collection(self, there: CollectionName, own: Step | None, *, is_gone: bool) -> tuple[str, str] | None:
-        is_released = bool(self.ahead.released.fields) and self.name == self.ahead.released.name
+        is_released = bool(self.unreleased.released.fields) and self.name == self.unreleased.released.name
         if is_released or self.name != self.collection:
             return None
         if is_gone or isinstance(own, Removal):
@@ -168,7 +168,7 @@ class _Hidden(_Followed):
     types: dict[ColumnPath, Any]
 
     @classmethod
-    def of(cls, state: State, collection: CollectionName, ahead: UnreleasedChange | None) -> Iterator[_Hidden]:
+    def of(cls, state: State, collection: CollectionName, unreleased: UnreleasedChange | None) -> Iterator[_Hidden]:
         """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then."""
         entry = state.entry(collection)
         fields, declared = dict(walk(entry.physical.fields)), match(entry.declared, entry.physical, {}).keys()
@@ -178,7 +178,7 @@ class _Hidden(_Followed):
             for path in fields
             if path not in declared and path not in kept and not any(p not in declared for p in _around(path, fields))
         ]
-        released = collection if ahead is None else ahead.released.name if ahead.released.fields else None
+        released = collection if unreleased is None else unreleased.released.name if unreleased.released.fields else None
         if hidden:
             yield cls(collection, released, {path: canonical_type(fields[path].type) for path in hidden})
 

@@ -403,6 +403,6 @@ class _Planner(Checks):
                     table = head.edited(tuple(changes))
                 else:
                     table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
-                set_back = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
-                if set_back:
-                    edit(table.protocol, table.metadata, set_back, clustering=table.clustering or ())
+                inverses = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
+                if inverses:
+                    edit(table.protocol, table.metadata, inverses, clustering=table.clustering or ())

@@ -8,7 +8,7 @@ from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.upgrade.plan.explain import ABORTS, ADDED, Explanation
 
 
-def reasons_to_ask(explained: Iterable[Explanation], *, has_way_back: bool, added_columns_pass: bool = False) -> tuple[str, ...]:
+def reasons_to_ask(explained: Iterable[Explanation], *, has_hold: bool, added_columns_pass: bool = False) -> tuple[str, ...]:
     """Return why a person has to see the plan; none: it is instant, breaks nobody, and all of it can be taken back.
 
     A writer in flight that aborts once, and succeeds when it is tried again, is not broken. ``added_columns_pass``: whoever asks knows that
@@ -16,7 +16,7 @@ def reasons_to_ask(explained: Iterable[Explanation], *, has_way_back: bool, adde
     """
     harmless = {ABORTS, *((ADDED,) if added_columns_pass else ())}
     found = (f"{item.collection}: {reason}" if item.collection else reason for item in explained for reason in _reasons(item, harmless))
-    return tuple(dict.fromkeys((*found, *(() if has_way_back else ("there is no way back: the hold is 0",)))))
+    return tuple(dict.fromkeys((*found, *(() if has_hold else ("there is no way back: the hold is 0",)))))
 
 
 def _reasons(item: Explanation, harmless: set[str]) -> Iterator[str]:

@@ -60,13 +60,13 @@ def target_of(release: Release, state: State | None) -> Target:
         raise WrongRelease(expected=state.release.name, found=release.name)
     declared = release.declarations(release.version)
     if source == release.version:
-        gone = _given_back(declared, state)
+        gone = _no_longer_managed(declared, state)
         check_own_release(release, state, gone)
         return Target(
             release.name, source, release.version, _fingerprint(declared, gone), (), unmanaged=gone, passed=passed(release, state)
         )
     chain = merge(release, source)
-    gone = _given_back(release.declarations(source), state) if source is not None else ()
+    gone = _no_longer_managed(release.declarations(source), state) if source is not None else ()
     check_own_release(release, state, gone)
     raise_refusals(list(taken_again(release, state)) if state is not None else [])
     chain = _without(chain, gone, declared)
@@ -134,7 +134,7 @@ def _fingerprint(declared: Mapping[CollectionName, Declaration], without: Collec
     return set_fingerprint({name: fingerprint(declaration) for name, declaration in declared.items() if name not in without})
 
 
-def _given_back(declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[CollectionName, ...]:
+def _no_longer_managed(declared: Mapping[CollectionName, Declaration], state: State | None) -> tuple[CollectionName, ...]:
     """Return what the environment does not manage any more of its own release: the schemas are known, the object is gone."""
     if state is None:
         return ()

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
-from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, MovedAhead
+from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, RenamedOutsideRelease
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 
@@ -29,22 +29,23 @@ def from_here(state: State, steps: Sequence[MergedStep], read: Collection[Collec
     """Return the steps of a release over the tables as they are called here.
 
     What it creates or renames may have been created or renamed already, outside of a release. ``read``: the other collections that its
-    queries read. Raises MovedAhead for queries over what is not under its released name, or whose columns have names of each other.
+    queries read. Raises RenamedOutsideRelease for queries over what is not under its released name, or whose columns have names of
+    each other.
     """
     moved = _moved(state)
     queried = set(read) | {step.old.name for step in steps if isinstance(step, Replace | RewriteStep)}
     gone = {**moved, **dict.fromkeys(state.dropped)}
-    raise_refusals([MovedAhead(collection=name, now=gone[name]) for name in sorted(queried & gone.keys())])
+    raise_refusals([RenamedOutsideRelease(collection=name, now=gone[name]) for name in sorted(queried & gone.keys())])
     read_by_name = sorted({*read, *(step.old.name for step in steps if isinstance(step, RewriteStep))})
     taken = [(name, _taken_names(state, name)) for name in read_by_name]
-    raise_refusals([MovedAhead(collection=name, now=name, columns=columns) for name, columns in taken if columns])
+    raise_refusals([RenamedOutsideRelease(collection=name, now=name, columns=columns) for name, columns in taken if columns])
     return tuple(sorted((_from_here(state, step, moved) for step in steps), key=lambda step: step.collection))
 
 
 def _moved(state: State) -> dict[CollectionName, CollectionName]:
     """Return the release's name -> the name here, of what was renamed outside of a release."""
-    found = (ahead for name in state.objects if (ahead := state.unreleased_of(name)) is not None and ahead.released.fields)
-    return {ahead.released.name: ahead.collection for ahead in found if ahead.released.name != ahead.collection}
+    found = (unreleased for name in state.objects if (unreleased := state.unreleased_of(name)) is not None and unreleased.released.fields)
+    return {unreleased.released.name: unreleased.collection for unreleased in found if unreleased.released.name != unreleased.collection}
 
 
 def _from_here(state: State, step: MergedStep, moved: Mapping[CollectionName, CollectionName]) -> MergedStep:
@@ -73,64 +74,64 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[Change
     by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
     created = {step.collection for step in steps if isinstance(step, Create)}
     for name in sorted(state.objects):
-        ahead, step = state.unreleased_of(name), None if name in created else by_source.get(name)
-        if ahead is None or isinstance(step, Remove):
+        unreleased, step = state.unreleased_of(name), None if name in created else by_source.get(name)
+        if unreleased is None or isinstance(step, Remove):
             continue
-        missing = missing_in(ahead, step, _renamed_outside(state, ahead)) or _renamed_here(state, ahead, step)
+        missing = missing_in(unreleased, step, _renamed_outside(state, unreleased)) or _renamed_here(state, unreleased, step)
         if missing:
             yield ChangeNotInRelease(collection=name, changes=missing)
 
 
-def _renamed_here(state: State, ahead: UnreleasedChange, step: MergedStep | None) -> tuple[str, ...]:
+def _renamed_here(state: State, unreleased: UnreleasedChange, step: MergedStep | None) -> tuple[str, ...]:
     """Return the renames made outside of a release that the step has as a drop and an addition, or not at all: here it would find all in
     place, and any other environment would lose the values."""
-    if not (step is None or isinstance(step, Evolve)) or not ahead.released.fields:
+    if not (step is None or isinstance(step, Evolve)) or not unreleased.released.fields:
         return ()
-    made, told = _renamed_outside(state, ahead), step.renames if step is not None else {}
+    made, told = _renamed_outside(state, unreleased), step.renames if step is not None else {}
     return tuple(f"the rename of {path} to {name}" for path, name in sorted(made.items()) if told.get(path) != name)
 
 
-def _renamed_outside(state: State, ahead: UnreleasedChange) -> dict[ColumnPath, str]:
+def _renamed_outside(state: State, unreleased: UnreleasedChange) -> dict[ColumnPath, str]:
     """Return what was renamed outside of a release: path in the release -> last name now, by the names in the data files.
 
     Empty also where the ledger does not know the release's columns any more.
     """
-    names, entry = state.names_in_release(ahead), state.entry(ahead.collection)
+    names, entry = state.names_in_release(unreleased), state.entry(unreleased.collection)
     if names is None:
         return {}
-    here = {path_in_files(path, dict(entry.stored_names)): path for path, _ in walk(ahead.declared.fields)}
-    now = {path: here.get(path_in_files(path, names)) for path, _ in walk(ahead.released.fields)}
+    here = {path_in_files(path, dict(entry.stored_names)): path for path, _ in walk(unreleased.declared.fields)}
+    now = {path: here.get(path_in_files(path, names)) for path, _ in walk(unreleased.released.fields)}
     found = {path: parent_and_name(there)[1] for path, there in now.items() if there is not None}
     return {path: name for path, name in found.items() if name != parent_and_name(path)[1]}
 
 
 def _taken_names(state: State, collection: CollectionName) -> tuple[str, ...]:
     """Return the columns of the release whose names other columns have since, outside of a release, in words."""
-    ahead = state.unreleased_of(collection) if collection in state.objects else None
-    if ahead is None or not ahead.released.fields:
+    unreleased = state.unreleased_of(collection) if collection in state.objects else None
+    if unreleased is None or not unreleased.released.fields:
         return ()
-    made = _renamed_outside(state, ahead)
+    made = _renamed_outside(state, unreleased)
     moved = {path: join(parent_and_name(translate(path, made))[0], name) for path, name in made.items()}
-    taken = {path for path, now in moved.items() if field_at(ahead.declared.fields, path) or field_at(ahead.released.fields, now)}
+    taken = {path for path, now in moved.items() if field_at(unreleased.declared.fields, path) or field_at(unreleased.released.fields, now)}
     return tuple(f"{path} is called {moved[path]} here" for path in sorted(taken))
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:
     """Return what the collection is declared as before the step: by the release, or by what was changed since outside of it."""
-    ahead = state.unreleased_of(step.old.name)
-    return step.old if ahead is None else ahead.declared
+    unreleased = state.unreleased_of(step.old.name)
+    return step.old if unreleased is None else unreleased.declared
 
 
 def renames_left(state: State, step: Evolve) -> Mapping[ColumnPath, str]:
     """Return the step's renames that were not made outside of a release already (``accept``), by the paths the columns have now."""
-    ahead = state.unreleased_of(step.old.name)
-    if ahead is None:
+    unreleased = state.unreleased_of(step.old.name)
+    if unreleased is None:
         return step.renames
-    done = _renames_done(ahead, step.renames, _renamed_outside(state, ahead))
+    done = _renames_done(unreleased, step.renames, _renamed_outside(state, unreleased))
     return {translate(path, done): name for path, name in step.renames.items() if path not in done}
 
 
-def _renames_done(ahead: UnreleasedChange, renames: Mapping[ColumnPath, str], made: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
+def _renames_done(unreleased: UnreleasedChange, renames: Mapping[ColumnPath, str], made: Mapping[ColumnPath, str]) -> dict[ColumnPath, str]:
     """Return those of a step's ``renames`` that the table has already. ``made``: what was renamed outside of a release.
 
     By its name alone a column is known only where the release's is gone: two that exchanged their names both have one of the release's.
@@ -139,13 +140,15 @@ def _renames_done(ahead: UnreleasedChange, renames: Mapping[ColumnPath, str], ma
     for path, name in sorted(renames.items(), key=lambda item: item[0].count(".")):
         here = translate(path, done)
         there = join(parent_and_name(here)[0], name)
-        is_gone = field_at(ahead.declared.fields, here) is None and field_at(ahead.declared.fields, there) is not None
+        is_gone = field_at(unreleased.declared.fields, here) is None and field_at(unreleased.declared.fields, there) is not None
         if made.get(path) == name or is_gone:
             done[path] = name
     return done
 
 
-def went_ahead(state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch) -> UnreleasedChange:
+def unreleased_change(
+    state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch
+) -> UnreleasedChange:
     """Return the row that makes ``declared`` the schema of what was called ``source`` (None: it is new) outside of a release."""
     before = None if source is None else state.unreleased_of(source)
     if before is not None:
@@ -169,40 +172,40 @@ def dropped_before(state: State, step: Remove, epoch: Epoch) -> UnreleasedChange
     return UnreleasedChange(name, state.next_schema_id(name), epoch, no_table(name), step.old, fingerprint(step.old))
 
 
-def caught_up(state: State) -> list[Drop]:
+def drop_released(state: State) -> list[Drop]:
     """Return the rows that a release's commit drops, because no way back can need them.
 
     What is in force now ends with the schema ids that the commit makes.
     """
     return [
         Drop(UnreleasedChange, row.key)
-        for row in state.ahead.values()
+        for row in state.unreleased.values()
         if row.collection not in state.objects or row != state.unreleased_of(row.collection)
     ]
 
 
-def missing_in(ahead: UnreleasedChange, step: MergedStep | None, renamed: Mapping[ColumnPath, str]) -> tuple[str, ...]:
+def missing_in(unreleased: UnreleasedChange, step: MergedStep | None, renamed: Mapping[ColumnPath, str]) -> tuple[str, ...]:
     """Return the changes, in words, that the release does not make at the same place; what it drops needs none.
 
     ``renamed``: path in the release -> last name now, of what was renamed outside of one.
     """
-    if step is None and not ahead.released.fields:
+    if step is None and not unreleased.released.fields:
         return ("the whole table",)
-    if step is None and ahead.released.name != ahead.collection:
-        return (f"its new name (it was {ahead.released.name})",)
-    made = _made(ahead, step)
+    if step is None and unreleased.released.name != unreleased.collection:
+        return (f"its new name (it was {unreleased.released.name})",)
+    made = _made(unreleased, step)
     places = {_place(change) for change in made.changes}
-    done = _renames_done(ahead, step.renames, renamed) if isinstance(step, Evolve) else {}
-    wanted = [change for change in diff(ahead.released, ahead.declared, done).changes if change.cost is not Cost.NONE]
+    done = _renames_done(unreleased, step.renames, renamed) if isinstance(step, Evolve) else {}
+    wanted = [change for change in diff(unreleased.released, unreleased.declared, done).changes if change.cost is not Cost.NONE]
     return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
 
 
-def _made(ahead: UnreleasedChange, step: MergedStep | None) -> Diff:
+def _made(unreleased: UnreleasedChange, step: MergedStep | None) -> Diff:
     match step:
         case Evolve():
-            return diff(ahead.released, step.new, step.renames)
+            return diff(unreleased.released, step.new, step.renames)
         case Replace() | RewriteStep():
-            return diff(ahead.released, step.new)
+            return diff(unreleased.released, step.new)
         case _:
             return Diff()
 

@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.upgrade.plan.estimate import rows_per_secon
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, drift_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, make_table, new_shard, replacement_key
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, copied_version, forth, row_of
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, copied_version, forward_transfer, row_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: A copy that meets ``LOST`` begins anew; more often than this in one go, something keeps taking the history away.
@@ -78,21 +78,21 @@ def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
 
 def _copy(copying: Copying, state: State, row: BuildingShard, check: Callable[[State], None], started: float) -> StageResult:
     stage, deployment = copying.stage, copying.deployment
-    flow = forth(state, deployment, stage, COPY)
+    transfer = forward_transfer(state, deployment, stage, COPY)
     version = copied_version(state, deployment, stage)
     check_source(copying.env, state, stage, version)
     pace = Pace(
         lambda: unless_over(copying.ledger, copying.deployment.generation, stage.collection), copying.listen, waits=copying.env.waits
     )
     report = Reporter(copying.ledger, copying.listen, stage.collection, deployment.generation, "copy", "files")
-    rows = copy(copying.env, flow, version, copying.jobs, pace, report, rows_per_second(state))
+    rows = copy(copying.env, transfer, version, copying.jobs, pace, report, rows_per_second(state))
     seconds = time.monotonic() - started
     copying.listen(Event("copy", stage.collection, note="checking the rows"))
     if not stage.any_cardinality:
-        check_cardinality(copying.env, flow, version, rows, copying.jobs)
+        check_cardinality(copying.env, transfer, version, rows, copying.jobs)
     check(state)
     _record(copying, replace(row, filled_rows=rows))
-    head = read_head(flow.target_store(copying.env))
+    head = read_head(transfer.target_store(copying.env))
     return StageResult("copy", stage.collection, head.version, seconds)
 
 
@@ -100,14 +100,14 @@ def follow(copying: Copying) -> StageResult | None:
     """Follow the source for one round: everything committed to it until now. None if there was nothing. The copy must be complete."""
     started = time.monotonic()
     state, stage = copying.ledger.state(), copying.stage
-    flow, version = forth(state, copying.deployment, stage, TAIL), copied_version(state, copying.deployment, stage)
-    reached = where(copying.env, flow, version, 0)
+    transfer, version = forward_transfer(state, copying.deployment, stage, TAIL), copied_version(state, copying.deployment, stage)
+    reached = where(copying.env, transfer, version, 0)
     check_source(copying.env, state, stage, reached.at)
-    head = read_head(flow.source_store(copying.env))
+    head = read_head(transfer.source_store(copying.env))
     # A sealed source is the cut-over's business: once that has committed, what comes into the old shard is not for the new one.
     if head.version <= reached.at or head.sealed_for is not None:
         return None
-    tailed = tail(copying.env, flow, reached, head.version, copying.jobs)
+    tailed = tail(copying.env, transfer, reached, head.version, copying.jobs)
     seconds = time.monotonic() - started
     note = f"followed to version {tailed.seen}: {tailed.rows:,} rows changed"
     copying.listen(Event("tail", stage.collection, 1, 1, seconds, note))
@@ -120,10 +120,10 @@ def is_behind(env: EnvironmentRoot, state: State, deployment: Deployment, stage:
     row = state.replacements.get(replacement_key(stage.collection, deployment))
     if row is None or row.filled_rows is None:
         return row is not None
-    flow = forth(state, deployment, stage, TAIL)
-    reached = where(env, flow, copied_version(state, deployment, stage), 0)
+    transfer = forward_transfer(state, deployment, stage, TAIL)
+    reached = where(env, transfer, copied_version(state, deployment, stage), 0)
     check_source(env, state, stage, reached.at)
-    head = read_head(flow.source_store(env))
+    head = read_head(transfer.source_store(env))
     return head.version > reached.at and head.sealed_for is None
 
 

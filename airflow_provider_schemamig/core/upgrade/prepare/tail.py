@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
-from airflow_provider_schemamig.core.transfer.errors import TwinWasFirst
+from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
@@ -49,7 +49,7 @@ def _round(filling: Filling, copying: Copying) -> StageResult | None:
     try:
         if row.filled_rows is not None:
             return follow(copying)
-    except (TwinWasFirst, ConcurrentWrite):
+    except (StepAlreadyMade, ConcurrentWrite):
         return None  # the next round goes on from what the other did
     except SchemamigError as error:
         if not _is_claimed(copying.ledger, copying.deployment) or was_begun_anew(copying.ledger.state(), row):

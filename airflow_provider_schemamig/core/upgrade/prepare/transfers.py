@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkChain
-from airflow_provider_schemamig.core.transfer.row_transfer import Flow, Lookup
+from airflow_provider_schemamig.core.transfer.row_transfer import Lookup, RowTransfer
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
@@ -28,7 +28,7 @@ FILL = "fill"
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class RewriteRollback:
     """A rewrite to be taken back: from the shard ``now`` to the one before it, ``old``."""
 
     step: RewriteStep
@@ -43,7 +43,7 @@ def row_of(state: State, deployment: Deployment, collection: CollectionName) -> 
     return row
 
 
-def forth(state: State, deployment: Deployment, stage: Copy, chain: str) -> Flow:
+def forward_transfer(state: State, deployment: Deployment, stage: Copy, chain: str) -> RowTransfer:
     """Return the flow from the live shard into the new one.
 
     The copy must have been begun: the versions that it reads are in its row.
@@ -55,7 +55,7 @@ def forth(state: State, deployment: Deployment, stage: Copy, chain: str) -> Flow
     for lookup in stage.lookups:
         shard = state.shard_of(lookup.collection)
         lookups.append(Lookup(lookup.collection, shard.uri, versions[shard.shard], lookup.projection))
-    return Flow(
+    return RowTransfer(
         collection=stage.collection,
         chain=_chain(state, target.shard, chain, deployment),
         source=source.shard,
@@ -81,7 +81,9 @@ def copied_version(state: State, deployment: Deployment, stage: Copy) -> int:
     return found
 
 
-def back(env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, now: ShardId, old: ShardId) -> Flow:
+def backward_transfer(
+    env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, now: ShardId, old: ShardId
+) -> RowTransfer:
     """Return the flow from the shard that a release brought back into the one it took over from; only for a step with ``down``.
 
     What ``down`` looks up is read as it is now, or was until its columns got their names back: a row that was changed since is found by
@@ -93,7 +95,7 @@ def back(env: EnvironmentRoot, state: State, deployment: Deployment, step: Rewri
         if name != step.collection:
             columns = _columns(state.entry(name).declared)
             lookups.append(Lookup(name, state.shard_of(name).uri, _readable_at(env, state, deployment, name), _select_list(columns)))
-    return Flow(
+    return RowTransfer(
         collection=step.collection,
         chain=_chain(state, old, f"{UNDO}/{now}", deployment),
         source=now,

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, Replace,
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
-from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, WayBackGone
+from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, exchanged, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
@@ -46,25 +46,25 @@ def begun_by(state: State, claim_id: str | None) -> Deployment | None:
     return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
 
 
-def check_undoable(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
+def check_rollback_possible(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
     """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, UnsupportedFeature, DriftFound,
-    WayBackGone.
+    RollbackLogGone.
 
-    DriftFound is for a table that would forget the fence, WayBackGone where rows that came since have to go back and the log does not tell
-    any more which those are.
+    DriftFound is for a table that would forget the fence, RollbackLogGone where rows that came since have to go back and the log does
+    not tell any more which those are.
     """
     refusals = list(_tables_in_the_way(env, state, deployment, plan, hold))
     raise_refusals(refusals)
     backwards = [step for step in plan.target.steps if isinstance(step, RewriteStep) and step.down is not None]
 
-    def way_back_gone(step: RewriteStep) -> WayBackGone | None:
+    def log_gone(step: RewriteStep) -> RollbackLogGone | None:
         try:
             rows_since_commit(env, state, deployment, state.replacements[replacement_key(step.collection, deployment)].shard)
         except LogTruncated as gone:
-            return WayBackGone(collection=step.collection, uri=gone.uri, version=gone.version)
+            return RollbackLogGone(collection=step.collection, uri=gone.uri, version=gone.version)
         return None
 
-    raise_refusals([gone for gone in env.each(way_back_gone, backwards) if gone is not None])
+    raise_refusals([gone for gone in env.each(log_gone, backwards) if gone is not None])
 
 
 def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:

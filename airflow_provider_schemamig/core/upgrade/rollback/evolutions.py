@@ -31,13 +31,13 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place
 from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
-from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, until_nobody_writes
+from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
 from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 
 
 @dataclass(frozen=True)
-class RolledBackTables:
+class RevertedTables:
     """What the way back made of the evolved collections."""
 
     physical: Mapping[CollectionName, Declaration]
@@ -52,17 +52,17 @@ class RolledBackTables:
 def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
     """Describe the values that came since and do not fit the type of before. Without such rows no Spark is started."""
     checks = []
-    for home in _swaps_back(state, plan, hold, lossy=False):
-        store = table_store(env, state, home.shard)
+    for swap_back in _all_swaps_back(state, plan, hold, lossy=False):
+        store = table_store(env, state, swap_back.shard)
         head = read_head(store)
-        for item in home.exchanges if is_in_place(home.now, head) else ():  # else a rollback that died had come further
-            if due_files(store, head, home.fill_of(store, head, item)):
+        for item in swap_back.exchanges if is_in_place(swap_back.now, head) else ():  # else a rollback that died had come further
+            if due_files(store, head, swap_back.fill_of(store, head, item)):
                 wanted, used = type_sql(item.hidden.type), item.used.name
-                about = {"collection": home.collection, "uri": store.location.uri, "version": head.version}
+                about = {"collection": swap_back.collection, "uri": store.location.uri, "version": head.version}
                 for path, _, found in leaves(item.used.type, item.hidden.type, used):
                     rule = f"have no value of {path} as {type_sql(found)}, it becomes NULL"
                     checks.append({**about, "kind": "cast", "column": path, "type": type_sql(found), "rule": rule})
-                for kept in home.exchanges.kept(item, lossy=True):
+                for kept in swap_back.exchanges.kept(item, lossy=True):
                     rule = f"break the CHECK {kept.check.name} with {used} as {wanted}, they have to be changed or deleted first"
                     checks.append({**about, "kind": "check", "expression": kept.expression, "rule": rule})
     if not checks:
@@ -74,32 +74,32 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
 
 def fill_old_columns(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
     """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.fill_old_column``."""
-    for home in _swaps_back(leader.state, leader.plan, hold_of(leader), lossy=lossy):
-        if _gone_back(leader, home.shard) is None:
-            fill_old_column(leader, home, jobs)
+    for swap_back in _all_swaps_back(leader.state, leader.plan, hold_of(leader), lossy=lossy):
+        if _reverted(leader, swap_back.shard) is None:
+            fill_old_column(leader, swap_back, jobs)
 
 
-def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
+def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RevertedTables:
     """Revert all collections in one round, but those whose columns change places: each of them has its own race with its writers.
 
     What a rollback that died had taken back stays as it is: what rows came since do not have was never theirs.
     """
     hold = hold_of(leader)
     tables = {step.collection: held_table(leader.state, hold, step.old.name) for step in _evolved(leader.plan)}
-    gone_back = {name: known for name, table in tables.items() if (known := _gone_back(leader, table.shard)) is not None}
-    steps = [step for step in _evolved(leader.plan) if step.collection not in gone_back]
-    plain = [step for step in steps if not _swap_back(leader.state, leader.plan, hold, step, lossy).exchanges]
+    reverted = {name: known for name, table in tables.items() if (known := _reverted(leader, table.shard)) is not None}
+    steps = [step for step in _evolved(leader.plan) if step.collection not in reverted]
+    plain = [step for step in steps if not _swap_back_of(leader.state, leader.plan, hold, step, lossy).exchanges]
     transitions: list[Transition] = []
     for step, (transition, left) in zip(plain, leader.env.each(lambda step: _transition(leader, step), plain), strict=True):
         leader.notes.extend(f"{step.collection}: {text}" for text in left)
         transitions += [] if transition is None else [transition]
-    stand = leader.env.each(lambda known: _stands(leader, known), gone_back.values())
-    versions = dict(zip(gone_back, stand, strict=True)) | commit_transitions(leader, IntentKind.REVERT, transitions)
+    reverted_at = leader.env.each(lambda known: _stands(leader, known), reverted.values())
+    versions = dict(zip(reverted, reverted_at, strict=True)) | commit_transitions(leader, IntentKind.REVERT, transitions)
     for step in steps:
-        home = _swap_back(leader.state, leader.plan, hold, step, lossy)
-        if home.exchanges:
-            attempt = functools.partial(_exchange, leader, step, home, jobs)
-            transition, version = until_nobody_writes(leader, step.collection, home.shard, attempt)
+        swap_back = _swap_back_of(leader.state, leader.plan, hold, step, lossy)
+        if swap_back.exchanges:
+            attempt = functools.partial(_exchange, leader, step, swap_back, jobs)
+            transition, version = retry_on_new_files(leader, step.collection, swap_back.shard, attempt)
             transitions.append(transition)
             versions[step.collection] = version
     moved = {transition.collection for transition in transitions}
@@ -109,8 +109,8 @@ def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTa
     heads = dict(zip(tables, read, strict=True))
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
-    physical = {name: known.after for name, known in gone_back.items()}
-    return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
+    physical = {name: known.after for name, known in reverted.items()}
+    return RevertedTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
 
 
 def _marked(leader: LeaderView, step: Evolve) -> int:
@@ -124,7 +124,7 @@ def _marked(leader: LeaderView, step: Evolve) -> int:
     return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
 
 
-def _gone_back(leader: LeaderWriter, shard: ShardId) -> TransitionIntent | None:
+def _reverted(leader: LeaderWriter, shard: ShardId) -> TransitionIntent | None:
     """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
     known = leader.state.transition(shard, IntentKind.REVERT, leader.generation)
     return known if known is not None and known.done_version is not None else None
@@ -139,8 +139,8 @@ def _stands(leader: LeaderWriter, known: TransitionIntent) -> int:
     return head.version if known.done_version is None else known.done_version
 
 
-def _exchange(leader: LeaderWriter, step: Evolve, home: SwapBack, jobs: Jobs) -> tuple[Transition, int]:
-    checked_at = fill_old_column(leader, home, jobs)
+def _exchange(leader: LeaderWriter, step: Evolve, swap_back: SwapBack, jobs: Jobs) -> tuple[Transition, int]:
+    checked_at = fill_old_column(leader, swap_back, jobs)
     transition, left = _transition(leader, step)
     leader.notes.extend(f"{step.collection}: {text}" for text in left)
     assert transition is not None  # two columns change places
@@ -170,12 +170,12 @@ def source_entry(state: State, held: HeldTable) -> SchemaEntry:
     return state.schemas[held.collection, held.schema_id]
 
 
-def _swaps_back(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[SwapBack]:
-    found = [_swap_back(state, plan, hold, step, lossy) for step in _evolved(plan)]
-    return [home for home in found if home.exchanges]
+def _all_swaps_back(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[SwapBack]:
+    found = [_swap_back_of(state, plan, hold, step, lossy) for step in _evolved(plan)]
+    return [swap_back for swap_back in found if swap_back.exchanges]
 
 
-def _swap_back(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> SwapBack:
+def _swap_back_of(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> SwapBack:
     """Return the way home of an evolved collection.
 
     Later releases may have come and gone since: what came in is looked for from before this one's first commit on.
@@ -188,13 +188,13 @@ def _swap_back(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) 
 
 def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tuple[str, ...]]:
     """Return what takes a table back, if anything has to, and what stays behind on it."""
-    entry, home = leader.state.entry(step.collection), _swap_back(leader.state, leader.plan, hold_of(leader), step, False)
+    entry, swap_back = leader.state.entry(step.collection), _swap_back_of(leader.state, leader.plan, hold_of(leader), step, False)
     store = held_store(leader.env, leader.state, held_table(leader.state, hold_of(leader), step.old.name))
     known = leader.state.transition(entry.shard, IntentKind.REVERT, leader.generation)
     if known is not None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)
-    back = inverse_changes(store, head, entry.physical, home.wanted, home.renames, home.since)
-    if not back.changes:
-        return None, back.left_behind
-    return Transition(step.collection, entry.shard, entry.physical, back.changes, back.forget, head.version), back.left_behind
+    inverse = inverse_changes(store, head, entry.physical, swap_back.wanted, swap_back.renames, swap_back.since)
+    if not inverse.changes:
+        return None, inverse.left_behind
+    return Transition(step.collection, entry.shard, entry.physical, inverse.changes, inverse.forget, head.version), inverse.left_behind

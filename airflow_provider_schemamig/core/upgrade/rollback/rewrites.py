@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.transfer.tail import again, tail, where
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, Undo, back
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, RewriteRollback, backward_transfer
 from airflow_provider_schemamig.core.upgrade.rollback.errors import RowsNotFound
 
 
@@ -47,43 +47,46 @@ def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment
     return rows_changed_since(table_store(env, state, shard), committed_at(env, state, deployment, shard))
 
 
-def warm_up(leader: LeaderView, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> None:
+def warm_up(leader: LeaderView, rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner]) -> None:
     """Start Spark before writers wait for it, if any rows have to go back."""
-    if any(undo.step.down is not None and rows_since_commit(leader.env, leader.state, leader.deployment, undo.now) for undo in undos):
+    if any(
+        rewrite.step.down is not None and rows_since_commit(leader.env, leader.state, leader.deployment, rewrite.now)
+        for rewrite in rewrites
+    ):
         jobs().start(leader.env.options)
 
 
-def undo_rows(leader: LeaderWriter, undos: Sequence[Undo], jobs: Callable[[], JobRunner]) -> dict[Undo, int]:
+def restore_rows_of(leader: LeaderWriter, rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner]) -> dict[RewriteRollback, int]:
     """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
 
     Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
     (``--allow-lossy``), or there is nothing. Raises RowsNotFound.
     """
-    return {undo: _undo(leader, undo, jobs) for undo in undos if undo.step.down is not None}
+    return {rewrite: _restore_rows(leader, rewrite, jobs) for rewrite in rewrites if rewrite.step.down is not None}
 
 
-def check_undone(leader: LeaderWriter, undone: Mapping[Undo, int]) -> None:
+def check_restored(leader: LeaderWriter, restored: Mapping[RewriteRollback, int]) -> None:
     """Check that each new shard is at the version that its old one was brought up to: RESTORE gets through a seal. Raises SourceTouched."""
-    for undo, version in undone.items():
-        head = read_head(table_store(leader.env, leader.state, undo.now))
+    for rewrite, version in restored.items():
+        head = read_head(table_store(leader.env, leader.state, rewrite.now))
         if head.sealed_for is None or head.version != version:
-            raise SourceTouched(collection=undo.step.collection, shard=undo.now)
+            raise SourceTouched(collection=rewrite.step.collection, shard=rewrite.now)
 
 
-def _undo(leader: LeaderWriter, undo: Undo, jobs: Callable[[], JobRunner]) -> int:
+def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable[[], JobRunner]) -> int:
     started = time.monotonic()
-    flow = back(leader.env, leader.state, leader.deployment, undo.step, undo.now, undo.old)
-    upto = read_head(flow.source_store(leader.env)).version
-    start = committed_at(leader.env, leader.state, leader.deployment, undo.now)
+    transfer = backward_transfer(leader.env, leader.state, leader.deployment, rewrite.step, rewrite.now, rewrite.old)
+    upto = read_head(transfer.source_store(leader.env)).version
+    start = committed_at(leader.env, leader.state, leader.deployment, rewrite.now)
     if upto <= start:
         return upto
-    after = leader.state.shards[undo.old].sealed_version or 0
-    if any(foreign_commits(flow.target_store(leader.env), after)):
-        leader.notes.append(f"{undo.step.collection}: others wrote to the retired shard {undo.old}")
-    flow = replace(flow, shown_at=upto)
+    after = leader.state.shards[rewrite.old].sealed_version or 0
+    if any(foreign_commits(transfer.target_store(leader.env), after)):
+        leader.notes.append(f"{rewrite.step.collection}: others wrote to the retired shard {rewrite.old}")
+    transfer = replace(transfer, shown_at=upto)
     try:
-        tailed = again(lambda: tail(leader.env, flow, where(leader.env, flow, start, after), upto, jobs()))
+        tailed = again(lambda: tail(leader.env, transfer, where(leader.env, transfer, start, after), upto, jobs()))
     except TargetDiverged as missing:
-        raise RowsNotFound(collection=undo.step.old.name, uri=missing.uri, rows=missing.rows) from missing
-    leader.report("undo", undo.step.collection, tailed.position.version, started)
+        raise RowsNotFound(collection=rewrite.step.old.name, uri=missing.uri, rows=missing.rows) from missing
+    leader.report("undo", rewrite.step.collection, tailed.position.version, started)
     return upto

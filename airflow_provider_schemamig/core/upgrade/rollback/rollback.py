@@ -38,13 +38,13 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome, keep_fences, leading, plan_of
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
-from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_back, schemas_rolled_back, uses_since_rollback
+from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_as_before, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
-from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_undoable, to_roll_back
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
+from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_rollback_possible, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
-    RolledBackTables,
+    RevertedTables,
     fill_old_columns,
     held_table,
     lossy_casts,
@@ -52,19 +52,19 @@ from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     source_entry,
 )
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import kept_until, lossy, note, rows_came
-from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_undone, undo_rows, warm_up
+from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_restored, restore_rows_of, warm_up
 from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     ShardSwap,
     announce_swaps,
-    close_all_new,
     heads_of,
     hold_again,
-    open_again,
-    open_all_old,
+    rewrites_to_roll_back,
+    seal_new_shards,
     shard_swaps,
-    undos_of,
+    unseal_again,
+    unseal_old_shards,
 )
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -100,12 +100,12 @@ def roll_back(
         leader.notes.extend([note] if note else [])
     try:
         keep_fences(leader)
-        settle(leader, lambda collection: None, jobs, going_back=True, lossy=allow_lossy)
+        settle(leader, lambda collection: None, jobs, for_rollback=True, lossy=allow_lossy)
     except BaseException:
         hold_again(leader)
         raise
     if deployment.state is DeploymentState.COMMITTED:
-        _undo_commit(leader, jobs, allow_lossy)
+        _roll_back_commit(leader, jobs, allow_lossy)
     else:
         remove_shards(leader, own_shards(leader), "cleanup")
         leader.append(lambda state: _closed(state, leader))
@@ -125,7 +125,7 @@ def _checked(
 ) -> Deployment:
     """Return the deployment that is to be rolled back, before anything is written. ``begun``: what the claim began to roll back.
 
-    Raises NothingToRollBack, LossyRollback, and what ``check_undoable`` raises; with ``promoted`` Fenced, WrongState.
+    Raises NothingToRollBack, LossyRollback, and what ``check_rollback_possible`` raises; with ``promoted`` Fenced, WrongState.
     """
     if promoted is not None:
         leading(state, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
@@ -134,7 +134,7 @@ def _checked(
         raise NothingToRollBack(why=f"generation {deployment.generation} took over meanwhile")
     if deployment.state is DeploymentState.COMMITTED:
         hold, plan = state.holds[deployment.generation], plan_of(env, deployment)
-        check_undoable(env, state, deployment, plan, hold)
+        check_rollback_possible(env, state, deployment, plan, hold)
         losses = () if allow_lossy else (*lossy(env, state, deployment), *lossy_casts(env, state, plan, hold, jobs))
         if losses:
             raise LossyRollback(losses=losses)
@@ -186,24 +186,24 @@ def _closed(state: State, leader: LeaderWriter) -> list[Update]:
 # --- after the commit ----------------------------------------------------------------------------------------------------------------
 
 
-def _undo_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     started = time.monotonic()
-    _bring_back(leader, jobs, allow_lossy)
+    _restore(leader, jobs, allow_lossy)
     swaps = announce_swaps(leader, shard_swaps(leader))
-    undos = undos_of(leader, swaps)
+    rewrites = rewrites_to_roll_back(leader, swaps)
     try:
-        warm_up(leader, undos, jobs)
+        warm_up(leader, rewrites, jobs)
         closed = time.monotonic()
-        reverted = _while_sealed(leader, swaps, undos, jobs, allow_lossy)
+        reverted = _while_sealed(leader, swaps, rewrites, jobs, allow_lossy)
         sealed, kept = _left_behind(leader, swaps)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
-        open_again(leader, swaps)
+        unseal_again(leader, swaps)
         raise
     until = kept_until(leader.deployment)
     leader.append(lambda state: _flip(leader, state, reverted, swaps, sealed, until if kept else None))
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
-    leader.notes.extend(f"{undo.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for undo in undos)
+    leader.notes.extend(f"{rewrite.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for rewrite in rewrites)
     leader.report("rollback", None, None, started)
 
 
@@ -216,33 +216,33 @@ def _left_behind(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> tuple[Mapp
 
 
 def _while_sealed(
-    leader: LeaderWriter, swaps: Sequence[ShardSwap], undos: Sequence[Undo], jobs: Callable[[], JobRunner], allow_lossy: bool
-) -> RolledBackTables:
+    leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner], allow_lossy: bool
+) -> RevertedTables:
     """Seal the new shards, bring their rows into the old ones, and revert all other tables. Raises LossyRollback, as rows may have come
-    in between the first look and the seals, and what ``undo_rows`` and ``revert_all`` raise."""
-    close_all_new(leader, swaps)
+    in between the first look and the seals, and what ``restore_rows_of`` and ``revert_all`` raise."""
+    seal_new_shards(leader, swaps)
     losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
     if losses:
         raise LossyRollback(losses=losses)
-    open_all_old(leader, [swap for swap in swaps if any(undo.old == swap.back for undo in undos)], undos)
-    undone = undo_rows(leader, undos, jobs)
-    check_undone(leader, undone)
+    unseal_old_shards(leader, [swap for swap in swaps if any(rewrite.old == swap.old for rewrite in rewrites)], rewrites)
+    restored = restore_rows_of(leader, rewrites, jobs)
+    check_restored(leader, restored)
     reverted = revert_all(leader, jobs, lossy=allow_lossy)
-    open_all_old(leader, swaps, ())
-    check_undone(leader, undone)
+    unseal_old_shards(leader, swaps, ())
+    check_restored(leader, restored)
     return reverted
 
 
-def _bring_back(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
+def _restore(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     """Bring the rows back; whatever this raises, the release is as it was.
 
-    Raises LossyRollback for a value that came between the first look and now, DoesNotGoBack for one that NULL cannot stand for.
+    Raises LossyRollback for a value that came between the first look and now, NotInvertible for one that NULL cannot stand for.
     """
     try:
         fill_old_columns(leader, jobs, lossy=allow_lossy)
     except SchemamigError as error:
-        open_again(leader, ())
-        if not isinstance(error, DoesNotGoBack):
+        unseal_again(leader, ())
+        if not isinstance(error, NotInvertible):
             raise
         stays = error
         if allow_lossy:  # a CHECK that NULL breaks
@@ -253,7 +253,7 @@ def _bring_back(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy
 def _flip(
     leader: LeaderWriter,
     state: State,
-    reverted: RolledBackTables,
+    reverted: RevertedTables,
     swaps: Sequence[ShardSwap],
     sealed: Mapping[ShardId, int],
     until: pendulum.DateTime | None,
@@ -268,9 +268,9 @@ def _flip(
         updates += _unevolved(leader, state, step, reverted, goal)
     for swap in swaps:
         updates += _swapped(leader, state, swap, goal, sealed)
-    updates += restated_back(state, hold, goal)
-    back = {swap.collection for swap in swaps}
-    for gone in (step for step in leader.plan.target.steps if isinstance(step, Remove) and step.collection not in back):
+    updates += restated_as_before(state, hold, goal)
+    old = {swap.collection for swap in swaps}
+    for gone in (step for step in leader.plan.target.steps if isinstance(step, Remove) and step.collection not in old):
         updates.append(Put(dropped_before(state, gone, leader.epoch)))
         goal[gone.collection] = fingerprint(gone.old)
     source, name = leader.deployment.source, leader.plan.target.name
@@ -288,7 +288,7 @@ def _unevolved(
     leader: LeaderWriter,
     state: State,
     step: Evolve,
-    reverted: RolledBackTables,
+    reverted: RevertedTables,
     goal: dict[CollectionName, Fingerprint],
 ) -> list[Update]:
     source = step.old.name
@@ -297,15 +297,15 @@ def _unevolved(
     since = reverted.versions.get(step.collection, state.entry(step.collection).since_table_version)
     old = source_entry(state, held_table(state, state.holds[leader.generation], source))
     schema_id = state.next_schema_id(source)
-    ahead = state.ahead.get((source, old.schema_id))
-    release = old.release if leader.plan.target.ahead or ahead else old.release or leader.deployment.source
+    unreleased = state.unreleased.get((source, old.schema_id))
+    release = old.release if leader.plan.target.ahead or unreleased else old.release or leader.deployment.source
     physical, names = replace(physical, name=source), reverted.names[step.collection]
     uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, reverted.upto[step.collection])
     entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
     goal |= state.released(item)
     updates: list[Update] = [Put(entry), Put(replace(item, schema_id=schema_id))]
-    updates += [Put(replace(ahead, schema_id=schema_id))] if ahead is not None else []
+    updates += [Put(replace(unreleased, schema_id=schema_id))] if unreleased is not None else []
     if source != step.collection:
         updates += [Drop(Object, step.collection), Put(replace(state.shards[known.shard], collection=source))]
     return updates
@@ -320,18 +320,18 @@ def _swapped(
             state.shards[swap.now],
             state=ShardState.RETIRED,
             retired_by=leader.generation,
-            successor=swap.back,
+            successor=swap.old,
             sealed_version=sealed.get(swap.now),
         )
         updates.append(Put(retired))
-    if swap.back is None or swap.old_name is None or swap.old_name != swap.collection:
+    if swap.old is None or swap.old_name is None or swap.old_name != swap.collection:
         goal.pop(swap.collection, None)
         updates += [Drop(Object, swap.collection)] if swap.collection in state.objects else []
-    if swap.back is None or swap.old_name is None:
+    if swap.old is None or swap.old_name is None:
         return updates
     entry = source_entry(state, held_table(state, state.holds[leader.generation], swap.old_name))
-    item = Object(swap.old_name, swap.back, entry.schema_id, fingerprint(entry.declared))
+    item = Object(swap.old_name, swap.old, entry.schema_id, fingerprint(entry.declared))
     goal |= state.released(item)
     updates += [Drop(UnreleasedChange, row.key) for row in state.dropped.values() if row.collection == swap.old_name]
-    back = replace(state.shards[swap.back], state=ShardState.LIVE, retired_by=None, successor=None, sealed_version=None)
-    return [*updates, Put(back), Put(item)]
+    old = replace(state.shards[swap.old], state=ShardState.LIVE, retired_by=None, successor=None, sealed_version=None)
+    return [*updates, Put(old), Put(item)]

@@ -23,25 +23,25 @@ from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
-from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import opened
+from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import Undo
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
 )
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
-from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSwap:
-    """Two shards of a collection change places: ``now`` is sealed, ``back`` (None: nothing was there) is unsealed."""
+    """Two shards of a collection change places: ``now`` is sealed, ``old`` (None: nothing was there) is unsealed."""
 
     collection: CollectionName
     now: ShardId | None
-    back: ShardId | None
+    old: ShardId | None
     #: The collection's name in the source release.
     old_name: CollectionName | None = None
     #: Table versions before the swap was announced: another leader's fence is looked for from there.
@@ -61,8 +61,8 @@ def shard_swaps(leader: LeaderView) -> list[ShardSwap]:
             case Replace() | RewriteStep():
                 row = state.replacements[replacement_key(step.collection, leader.deployment)]
                 found.append(ShardSwap(step.collection, row.shard, _retired(leader, hold, step.old.name), step.old.name))
-            case Remove() if (back := _retired(leader, hold, step.collection)) is not None:
-                found.append(ShardSwap(step.collection, None, back, step.collection))
+            case Remove() if (old := _retired(leader, hold, step.collection)) is not None:
+                found.append(ShardSwap(step.collection, None, old, step.collection))
             case _:
                 pass
     return found
@@ -75,21 +75,21 @@ def _retired(leader: LeaderView, hold: Hold, collection: CollectionName) -> Shar
     return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == leader.generation else None
 
 
-def undos_of(leader: LeaderView, swaps: Sequence[ShardSwap]) -> list[Undo]:
+def rewrites_to_roll_back(leader: LeaderView, swaps: Sequence[ShardSwap]) -> list[RewriteRollback]:
     found = {swap.collection: swap for swap in swaps}
-    undos = []
+    rewrites = []
     for step in leader.plan.target.steps:
-        if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.back is not None:
-            undos.append(Undo(step, swap.now, swap.back))
-    return undos
+        if isinstance(step, RewriteStep) and (swap := found[step.collection]).now is not None and swap.old is not None:
+            rewrites.append(RewriteRollback(step, swap.now, swap.old))
+    return rewrites
 
 
 def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
     """Write intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
-    kinds = (("now", IntentKind.SEAL), ("back", IntentKind.REVERT))
+    kinds = (("now", IntentKind.SEAL), ("old", IntentKind.REVERT))
     intents: list[ShardSwapIntent] = []
     announced = []
-    touched = [shard for swap in swaps for shard in (swap.now, swap.back) if shard is not None]
+    touched = [shard for swap in swaps for shard in (swap.now, swap.old) if shard is not None]
     heads = dict(zip(touched, heads_of(leader, touched), strict=True))
     for swap in swaps:
         base: list[tuple[ShardId, int]] = []
@@ -104,34 +104,34 @@ def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[Sha
     return announced
 
 
-def close_all_new(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
+def seal_new_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     """Seal what the release brought, side by side. It may be done already."""
     todo = [swap for swap in swaps if swap.now is not None and swap.now in dict(swap.base)]
 
-    def close(swap: ShardSwap) -> float:
+    def seal_one(swap: ShardSwap) -> float:
         started = time.monotonic()
         assert swap.now is not None  # of ``todo``
-        _seal(leader, swap, swap.now, swap.back)
+        _seal(leader, swap, swap.now, swap.old)
         return started
 
-    with contextlib.closing(leader.env.each(close, todo)) as closed:
-        for swap, started in zip(todo, closed, strict=True):
-            if swap.back is None:
+    with contextlib.closing(leader.env.each(seal_one, todo)) as made:
+        for swap, started in zip(todo, made, strict=True):
+            if swap.old is None:
                 leader.report("seal", swap.collection, None, started)
 
 
-def open_all_old(leader: LeaderWriter, swaps: Sequence[ShardSwap], undos: Sequence[Undo]) -> None:
+def unseal_old_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites: Sequence[RewriteRollback]) -> None:
     """Unseal what stood sealed and untouched, side by side. It may be done already."""
-    todo = [swap for swap in swaps if swap.back is not None and swap.back in dict(swap.base)]
+    todo = [swap for swap in swaps if swap.old is not None and swap.old in dict(swap.base)]
 
-    def open_one(swap: ShardSwap) -> float:
+    def unseal_one(swap: ShardSwap) -> float:
         started = time.monotonic()
-        assert swap.back is not None  # of ``todo``
-        undo = next((undo for undo in undos if undo.old == swap.back), None)
-        _unseal(leader, swap, swap.back, opened(leader, swap.back, swap.now if swap.now in dict(swap.base) else None, undo))
+        assert swap.old is not None  # of ``todo``
+        rewrite = next((rewrite for rewrite in rewrites if rewrite.old == swap.old), None)
+        _unseal(leader, swap, swap.old, txns_to_unseal(leader, swap.old, swap.now if swap.now in dict(swap.base) else None, rewrite))
         return started
 
-    with contextlib.closing(leader.env.each(open_one, todo)) as made:
+    with contextlib.closing(leader.env.each(unseal_one, todo)) as made:
         for swap, started in zip(todo, made, strict=True):
             leader.report("unseal", swap.collection, None, started)
 
@@ -141,23 +141,24 @@ def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardI
     head = read_head(store)
     if head.sealed_for is None:
         sealed = seal(store, head, seal_name(successor), leader.fence(shard), leader.tag("seal"), since=swap.since(shard))
-        stand(swap.collection, [sealed])
+        require_durable(swap.collection, [sealed])
 
 
 def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
     store = table_store(leader.env, leader.state, shard)
     head = read_head(store)
     if head.sealed_for is not None:
-        stand(swap.collection, [unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)])
+        opened = unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)
+        require_durable(swap.collection, [opened])
 
 
-def open_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
+def unseal_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     """Go back to the committed release: unseal what the rollback had sealed, seal what it had unsealed, and open its hold.
 
     Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
     the next upgrade puts all of it right, if it can.
     """
-    are_open = list(leader.env.each(lambda swap: _is_open_again(leader, swap), swaps))
+    are_open = list(leader.env.each(lambda swap: _is_unsealed_again(leader, swap), swaps))
     if not all(are_open) or any(map(is_of_rollback, leader.state.intents.values())):
         return
 
@@ -185,10 +186,10 @@ def hold_again(leader: LeaderWriter) -> None:
         leader.append(unless_begun)
 
 
-def _is_open_again(leader: LeaderView, swap: ShardSwap) -> bool:
+def _is_unsealed_again(leader: LeaderView, swap: ShardSwap) -> bool:
     try:
-        if swap.now is not None and swap.back is not None and swap.back in dict(swap.base):
-            _seal(leader, swap, swap.back, swap.now)
+        if swap.now is not None and swap.old is not None and swap.old in dict(swap.base):
+            _seal(leader, swap, swap.old, swap.now)
         if swap.now is not None and swap.now in dict(swap.base):
             _unseal(leader, swap, swap.now)
     except SchemamigError:

@@ -59,7 +59,7 @@ class _Backfill(Batches[DueFiles]):
         effort.check(self._fill, self._collection)
         most = self._size.bytes if self._rush is None else self._rush.bytes
         batch = due.batches(min(BATCH_FILES, control.max_files or BATCH_FILES), most)[0]
-        env, tag = self._work.env, self._work.tag(self._fill.action)
+        env, tag = self._leader.env, self._leader.tag(self._fill.action)
         done, appended = fill_batch(env, self._store, self._collection, head, batch, self._fill, fence, tag, self._jobs())
         self._effort = effort.after(done)
         return len(batch.files), done, appended

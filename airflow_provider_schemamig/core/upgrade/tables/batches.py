@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from airflow_provider_schemamig.core.delta.commit.append import Appended
 from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence
-from airflow_provider_schemamig.core.delta.commit.seal import opened
+from airflow_provider_schemamig.core.delta.commit.seal import unsealed_head
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -65,7 +65,7 @@ class Batches(ABC, Generic[Due]):
     ) -> None:
         """``name``: of the work; ``stage``: what its progress is called in the ledger; ``is_held``: by pauses and hours."""
         self._rush = rush
-        self._work = leader
+        self._leader = leader
         self._collection = collection
         self._shard = shard
         self._jobs = jobs
@@ -98,7 +98,7 @@ class Batches(ABC, Generic[Due]):
         due = self._due(head, None)
         if not self._files(due):
             return head.version
-        report = Reporter(self._work.ledger, self._work.listen, self._collection, self._work.generation, self._stage, "files")
+        report = Reporter(self._leader.ledger, self._leader.listen, self._collection, self._leader.generation, self._stage, "files")
         report(0, self._files(due), 0)
         done, rows, lost = 0, 0, 0
         while self._files(due):
@@ -107,7 +107,7 @@ class Batches(ABC, Generic[Due]):
             except (MetadataMoved, FilesMoved) as conflict:
                 lost += 1
                 note = f"tries again: {conflict.message}"
-                self._work.listen(Event(self._stage, self._collection, note=note, measures={"aborted_tries": 1}))
+                self._leader.listen(Event(self._stage, self._collection, note=note, measures={"aborted_tries": 1}))
                 if lost == _TRIES:
                     conflict.collection = self._collection
                     raise
@@ -121,20 +121,20 @@ class Batches(ABC, Generic[Due]):
 
     def _head(self) -> Head:
         """Return the head as it was before a seal that keeps others off while columns change places (``seals.closed``)."""
-        return opened(read_head(self._store), self._shard)
+        return unsealed_head(read_head(self._store), self._shard)
 
     def _begin(self) -> Control:
         """Wait until a batch may begin, but not while writers wait behind our seal; the limits it has to keep."""
         if self._rush is not None:
             self._rush.check()
-            self._work.look_again()  # Fenced, where another leads by now
+            self._leader.refresh()  # Fenced, where another leads by now
             return Control(self._collection, max_files=self._rush.files)
-        if self._is_held and not any(intent.shard == self._shard for intent in held_seals(self._work)):
+        if self._is_held and not any(intent.shard == self._shard for intent in held_seals(self._leader)):
             return self._pace.begin(self._name, self._collection)
-        return control_of(self._work.newest(), self._collection)
+        return control_of(self._leader.newest(), self._collection)
 
     def _one(self, head: Head, due: Due, lost: int) -> Rewritten:
-        leader, control = self._work, self._begin()
+        leader, control = self._leader, self._begin()
         started = time.monotonic()
         fence = leader.fence(self._shard)
         check_fence(self._store, fence, self._since, head.version)

@@ -82,7 +82,7 @@ def _seen(env: EnvironmentRoot, uri: str, version: int) -> _Seen:
 
 
 @dataclass(frozen=True)
-class Walk:
+class ElementEntries:
     """The walk of a collection's elements by one run, as the audit log will remember it: one entry an element."""
 
     leader: LeaderWriter
@@ -126,9 +126,9 @@ def _made_text(operation: Operation, made: Made) -> str:
     return f"{entered} metadata commit(s), {batches} batch(es) of rows"
 
 
-def remember_undone(leader: LeaderWriter, started: pendulum.DateTime) -> None:
+def record_reverted(leader: LeaderWriter, started: pendulum.DateTime) -> None:
     """Record elements of earlier epochs that this leader took back: a rollback, or a deployment that came after one that died."""
-    undone = [element for element in leader.state.elements.values() if element.epoch < leader.epoch and element.error is None]
+    reverted = [element for element in leader.state.elements.values() if element.epoch < leader.epoch and element.error is None]
     entries = [
         HistoryEntry.ended(
             f"undo {element.name}",
@@ -138,7 +138,7 @@ def remember_undone(leader: LeaderWriter, started: pendulum.DateTime) -> None:
             who=leader.who,
             detail=f"it was {element.state.value.upper()} since {element.since.to_iso8601_string()}",
         )
-        for element in undone
+        for element in reverted
     ]
     note = append_history(leader.env, *entries) if entries else None
     leader.notes.extend([note] if note else [])

@@ -37,5 +37,5 @@ class _Clustering(Batches[tuple[RawAction, ...]]):
     def _batch(self, head: Head, due: tuple[RawAction, ...], control: Control, lost: int, fence: Fence) -> tuple[int, Rewritten, Appended]:
         check_clustered(self._store, head, self._collection, self._since)
         files = next_batch(due, control.max_files, lost)
-        tag = self._work.tag(STAGE)
-        return len(files), *cluster_batch(self._work.env, self._store, self._collection, head, files, fence, tag, self._jobs())
+        tag = self._leader.tag(STAGE)
+        return len(files), *cluster_batch(self._leader.env, self._store, self._collection, head, files, fence, tag, self._jobs())

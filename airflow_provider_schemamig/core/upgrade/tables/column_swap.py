@@ -33,9 +33,9 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced
 from airflow_provider_schemamig.core.upgrade.tables.inverse import ColumnSwap, Exchanges, exchanges
-from airflow_provider_schemamig.core.upgrade.tables.seals import closed
+from airflow_provider_schemamig.core.upgrade.tables.seals import sealed_during
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ OPEN_RACES = 2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-def until_nobody_writes(leader: LeaderWriter, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
+def retry_on_new_files(leader: LeaderWriter, collection: CollectionName, shard: ShardId, attempt: Callable[[], T]) -> T:
     """Repeat ``attempt``, which fills and may commit upon it, as long as rows come in between; after two lost races while nobody else may
     write, and if somebody said ``force`` after the first one: what was filled before, nobody has to wait for.
 
@@ -55,7 +55,7 @@ def until_nobody_writes(leader: LeaderWriter, collection: CollectionName, shard:
     for number in range(1, TRIES + 1):
         try:
             if number > OPEN_RACES or (number > 1 and forced(leader.newest(), collection)):
-                with closed(leader, {collection: shard}):
+                with sealed_during(leader, {collection: shard}):
                     return attempt()
             return attempt()
         except FilesArrived as arrived:
@@ -111,7 +111,7 @@ def fill_old_column(leader: LeaderWriter, way: SwapBack, jobs: Jobs) -> int | No
     """Give the columns that come back their values in rows that came since. The version at which no row lacked one; None: there are no
     such columns. No such row: no Spark. A pause does not hold it: no way back is held.
 
-    Raises DoesNotGoBack, MetadataMoved, and what ``backfill`` raises.
+    Raises NotInvertible, MetadataMoved, and what ``backfill`` raises.
     """
     if not way.exchanges:
         return None
@@ -125,7 +125,7 @@ def fill_old_column(leader: LeaderWriter, way: SwapBack, jobs: Jobs) -> int | No
             backfill(leader, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges
         )
     except BadValue as bad:
-        raise DoesNotGoBack(collection=way.collection, reason=bad.message) from bad
+        raise NotInvertible(collection=way.collection, reason=bad.message) from bad
 
 
 def _settled_since(store: ReadStore, head: Head) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
-class WalkedBack(Conflict):
+class ElementReverted(Conflict):
     """A twin of this generation took an online change back meanwhile."""
 
     code = "walked_back"
@@ -51,7 +51,7 @@ class SwapRaced(Conflict):
     tries: int
 
 
-class SwapTakenBack(Conflict):
+class SwapReverted(Conflict):
     """A twin of this generation failed, and let columns change places again that this process counted on; nothing was committed."""
 
     code = "swap_taken_back"
@@ -60,7 +60,7 @@ class SwapTakenBack(Conflict):
     shard: str
 
 
-class DoesNotGoBack(Refusal):
+class NotInvertible(Refusal):
     """A value written since a change of type has no counterpart of the type before."""
 
     code = "does_not_go_back"

@@ -39,17 +39,17 @@ def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[Rollbac
         head = head_or_none(store)
         if head is None or not is_done(state, intent, head) or exchanges(intent.after, intent.before, intent.renames):
             continue
-        back = inverse_changes(store, head, intent.after, intent.before, intent.renames, intent.base_version)
-        reasons = what_is_missing(store, intent, back)
+        inverse = inverse_changes(store, head, intent.after, intent.before, intent.renames, intent.base_version)
+        reasons = what_is_missing(store, intent, inverse)
         if reasons:
             yield unfinished(state, intent, reasons)
 
 
-def what_is_missing(store: ReadStore, intent: TransitionIntent, back: InverseChanges) -> tuple[str, ...]:
-    """Return why ``back`` does not make of the table what its release had, in words; empty: it does."""
-    found = live_differences(intent.before, after_inverse(intent.after, back))
-    reasons = (back.left_behind or tuple(map(str, found))) if found else ()
-    given = [change.path for change in back.changes if isinstance(change, SetDefault) and change.new is not None]
+def what_is_missing(store: ReadStore, intent: TransitionIntent, inverse: InverseChanges) -> tuple[str, ...]:
+    """Return why ``inverse`` does not make of the table what its release had, in words; empty: it does."""
+    found = live_differences(intent.before, after_inverse(intent.after, inverse))
+    reasons = (inverse.left_behind or tuple(map(str, found))) if found else ()
+    given = [change.path for change in inverse.changes if isinstance(change, SetDefault) and change.new is not None]
     return (*reasons, *(f"rows came in without the DEFAULT of {path}" for path in given if _files_came(store, intent.base_version)))
 
 

@@ -78,28 +78,28 @@ def inverse_changes(
     ``renames``: all that the way out renamed, also the columns that made way for another one of their name; without swaps of columns
     for a change of type, which are seen from their names.
     """
-    back = _renames_back(now, wanted, renames)
+    renamed = _inverse_renames_of(now, wanted, renames)
     there = {field.name for field in wanted.fields}
     #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
-    hidden = {path: name for path, name in back.items() if is_stand_in(name) and name not in there}
-    found = compare(now, now, wanted, {path: name for path, name in back.items() if path not in hidden})
-    columns, hindrance = found.columns, _Hindrance(store, head, now, since, exchanges(now, wanted, renames))
+    hidden = {path: name for path, name in renamed.items() if is_stand_in(name) and name not in there}
+    found = compare(now, now, wanted, {path: name for path, name in renamed.items() if path not in hidden})
+    columns, blocker = found.columns, _Blocker(store, head, now, since, exchanges(now, wanted, renames))
     drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
     changes: list[Change] = []
     left: list[str] = []
     for change in (*found.removed, *columns.changes, *found.added):
-        reason = hindrance.to(change)
+        reason = blocker.to(change)
         if reason is None:
             changes.append(change)
         else:
             left.append(reason)
     after: list[Change] = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
-    if any(map(is_stand_in, back)):  # behind the others, where an INSERT by position does not meet it
+    if any(map(is_stand_in, renamed)):  # behind the others, where an INSERT by position does not meet it
         order = tuple(field.name for field in wanted.fields if not is_stand_in(field.name))
         after.append(ReorderColumns(ColumnPath(""), tuple(field.name for field in now.fields), order))
     if not drops:
         return InverseChanges(tuple(_possible([*changes, *after])), (), tuple(left))
-    if hindrance.files_came:
+    if blocker.files_came:
         # Writers of the release before do not know it: it must not ask for a value, nor give one.
         changes += [*relaxed(drops), *_without_default(drops)]
         aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in drops if drop.retired_as is not None]
@@ -159,21 +159,23 @@ class Exchanges:
 
 def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> Exchanges:
     """Return the columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``inverse_changes``."""
-    back = _renames_back(now, wanted, renames)
+    renamed = _inverse_renames_of(now, wanted, renames)
     found = []
-    for path, name in back.items():
+    for path, name in renamed.items():
         if is_stand_in(path) and not is_stand_in(name):
-            aside = [used for used, other in back.items() if is_stand_in(other) and _are_a_pair(path, other, (name, used))]
+            aside = [used for used, other in renamed.items() if is_stand_in(other) and _are_a_pair(path, other, (name, used))]
             hidden, used = now.field(path), now.field(aside[0]) if aside else None
             if hidden is not None and used is not None:
                 found.append(ColumnSwap(hidden, used))
-    return Exchanges(tuple(found), tuple(_kept_on_the_way(now, wanted, back, found)))
+    return Exchanges(tuple(found), tuple(_kept_checks_of(now, wanted, renamed, found)))
 
 
-def _kept_on_the_way(now: Declaration, wanted: Declaration, back: Mapping[ColumnPath, str], found: Sequence[ColumnSwap]) -> Iterator[Check]:
+def _kept_checks_of(
+    now: Declaration, wanted: Declaration, renamed: Mapping[ColumnPath, str], found: Sequence[ColumnSwap]
+) -> Iterator[Check]:
     """Yield the CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
-    comes = {ColumnPath(item.used.name): back[ColumnPath(item.hidden.name)] for item in found}
-    names = {path: name for path, name in back.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
+    comes = {ColumnPath(item.used.name): renamed[ColumnPath(item.hidden.name)] for item in found}
+    names = {path: name for path, name in renamed.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
     before = {check.name: check.expression for check in wanted.checks}
     for check in now.checks:
         with contextlib.suppress(NotFollowed):
@@ -187,7 +189,7 @@ def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
     return any(stands_in_for(hidden, name) and stands_in_for(other, name) for name in names)
 
 
-def _renames_back(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
+def _inverse_renames_of(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
     return inverse_renames(tuple(_composed(_swaps(now, wanted), dict(renames)).items()))
 
 
@@ -214,7 +216,7 @@ def _without_default(drops: Sequence[DroppedField]) -> list[Change]:
     return [SetDefault(drop.path, drop.field.default, None) for drop in drops if drop.field.default is not None]
 
 
-class _Hindrance:
+class _Blocker:
     """Why a change cannot be made on the way back. A log that was cleaned up since then cannot tell, so everything may have come."""
 
     def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, exchanged: Exchanges) -> None:
@@ -270,6 +272,6 @@ def _type_name(declaration: Declaration, path: str) -> str:
     return next((type_sql(field.type) for found, field in walk(declaration.fields) if found == path), "as it is")
 
 
-def after_inverse(now: Declaration, back: InverseChanges) -> Declaration:
+def after_inverse(now: Declaration, renamed: InverseChanges) -> Declaration:
     """Return the physical schema once the way back was gone."""
-    return apply(now, back.changes)
+    return apply(now, renamed.changes)

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, 
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
 
 
 def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
@@ -113,7 +113,7 @@ def _apply(env: EnvironmentRoot, state: State, shard: ShardId, without: str | No
     changed = TableState(head.protocol, {**head.metadata, "configuration": after})
     parameters = {key: str(value) for key, value in wanted.items()}
     committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)
-    stand(CollectionName(_name_of(state, shard) or ""), [committed])
+    require_durable(CollectionName(_name_of(state, shard) or ""), [committed])
 
 
 def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
-from airflow_provider_schemamig.core.upgrade.tables.transitions import stand
+from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 
 
@@ -110,7 +110,7 @@ def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[
             made += [committed] if committed is not None else []
             leader.report("seal", intent.collection, version, started, number, len(seals))
     if made:
-        stand(seals[0].collection, made)
+        require_durable(seals[0].collection, made)
 
 
 def _seal(leader: LeaderView, intent: SealIntent, named: ShardId) -> Committed | None:
@@ -143,7 +143,7 @@ def check_time(leader: LeaderView, seals: Sequence[SealIntent]) -> None:
 
 
 @contextlib.contextmanager
-def closed(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
+def sealed_during(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
     """Keep all but this process from writing to ``shards`` inside; the rows stay there.
 
     Each table's seal is for itself, and is lifted afterwards. It only keeps others off and proves nothing: a twin, or after a while
@@ -154,20 +154,20 @@ def closed(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]) -> It
         seal_all(leader, seals, lambda collection: shards[collection])
         yield
     finally:
-        _open(leader, seals)
+        _unseal_each(leader, seals)
 
 
-def open_again(leader: LeaderWriter, shard: ShardId) -> None:
-    """Lift what ``closed`` left of a run that died."""
+def unseal_leftover(leader: LeaderWriter, shard: ShardId) -> None:
+    """Lift what ``sealed_during`` left of a run that died."""
     left = [intent for intent in held_seals(leader) if intent.shard == shard]
     if left:
-        _open(leader, left)
+        _unseal_each(leader, left)
 
 
-def _open(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
+def _unseal_each(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``unseal_all``."""
 
-    def open_one(intent: SealIntent) -> bool:
+    def unseal_one(intent: SealIntent) -> bool:
         with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
             store = table_store(leader.env, leader.state, intent.shard)
             head = read_head(store)
@@ -176,7 +176,7 @@ def _open(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
             return True
         return False
 
-    opened = list(leader.env.each(open_one, seals))
+    opened = list(leader.env.each(unseal_one, seals))
     with contextlib.suppress(SchemamigError):
         _give_up(leader, [intent for intent, is_open in zip(seals, opened, strict=True) if is_open])
 

@@ -101,7 +101,7 @@ def commit_transitions(
     raise CommitLost(collection=todo[0].collection, uri=heads[todo[0].shard].location.uri, version=versions[todo[0].collection])
 
 
-def stand(collection: CollectionName, committed: Sequence[Committed]) -> None:
+def require_durable(collection: CollectionName, committed: Sequence[Committed]) -> None:
     """Raise CommitLost if one of these commits was overwritten: it never happened."""
     lost = set(confirm([item.receipt for item in committed]))
     for item in committed:
@@ -142,7 +142,7 @@ def _announce(
         allow(state)
         for shard, intent in wanted.items():
             known = state.transition(intent.shard, intent.kind, intent.generation)
-            if known is not None and _is_same_move(known, intent):
+            if known is not None and _is_same_transition(known, intent):
                 wanted[shard] = known
                 continue
             if known is not None and kind is IntentKind.CHANGE and (known.epoch, known.before) == (intent.epoch, intent.before):
@@ -154,7 +154,7 @@ def _announce(
     return wanted
 
 
-def _is_same_move(one: TransitionIntent, other: TransitionIntent) -> bool:
+def _is_same_transition(one: TransitionIntent, other: TransitionIntent) -> bool:
     """Return whether both announce the same, whatever is known of the result; columns that change places have a deadline besides."""
     return (one.epoch, one.before, one.after, one.reached, one.renames) == (
         other.epoch,
@@ -180,7 +180,7 @@ def _commit(leader: LeaderWriter, kind: IntentKind, transition: Transition, inte
     ALTER, after which it is in place or drift."""
     for _ in range(ROUNDS):
         head = _head(leader, transition)
-        leader.look_again()
+        leader.refresh()
         _, committed = _commit_once(leader, kind, transition, head, intent)
         if committed is not None:
             return committed

@@ -9,11 +9,20 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.online.key_validation import Due, KeyFinding, PinnedKeys, Validated, due, findings
+from airflow_provider_schemamig.core.online.key_validation import (
+    KeyFinding,
+    PendingKeyCheck,
+    PinnedKeys,
+    Validated,
+    findings,
+    pending_key_check,
+)
 from airflow_provider_schemamig.core.online.keys import Reference, Unique, live_names, trusted_keys
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: A collection, and a key of it in SQL's words (``Unique.rule``, ``Reference.rule``).
 KeyName = tuple[CollectionName, str]
@@ -55,13 +64,13 @@ def verify_keys(
 
 def dues_of(
     env: EnvironmentRoot, state: State, collections: Sequence[CollectionName], since: Mapping[KeyName, Validated]
-) -> tuple[Sequence[Due], Sequence[tuple[CollectionName, Unique | Reference]]]:
+) -> tuple[Sequence[PendingKeyCheck], Sequence[tuple[CollectionName, Unique | Reference]]]:
     """Return what has to be asked of each key, and the keys that speak of what is not there."""
     look = KeyLook(env, state)
     dues, absent = [], []
     for name in collections:
         for key in trusted_keys(state, name):
-            found = look.due(name, key, since.get((name, key.rule)))
+            found = look.pending_key_check(name, key, since.get((name, key.rule)))
             if found is None:
                 absent.append((name, key))
             else:
@@ -90,15 +99,15 @@ class KeyLook:
         self._state = state
         self._heads: dict[CollectionName, Head | None] = {}
 
-    def due(self, collection: CollectionName, key: Unique | Reference, since: Validated | None) -> Due | None:
+    def pending_key_check(self, collection: CollectionName, key: Unique | Reference, since: Validated | None) -> PendingKeyCheck | None:
         """Return the check that a key needs; None if the key speaks of something that is not there."""
         table = self._pinned(collection, key.columns)
         if table is None:
             return None
         if isinstance(key, Unique):
-            return due(collection, key, table, None, since)
+            return pending_key_check(collection, key, table, None, since)
         referenced = self._pinned(key.collection, key.to)
-        return None if referenced is None else due(collection, key, table, referenced, since)
+        return None if referenced is None else pending_key_check(collection, key, table, referenced, since)
 
     def _pinned(self, collection: CollectionName, columns: tuple[str, ...]) -> PinnedKeys | None:
         if collection not in self._state.objects:
@@ -113,3 +122,27 @@ class KeyLook:
         if any(column not in names for column in columns):
             return None
         return PinnedKeys(store, head, tuple(names[column] for column in columns))
+
+
+#: The scan, and looks at what came since the one before.
+_LOOKS = 3
+
+
+def validate_key(env: EnvironmentRoot, state: State, jobs: Jobs, collection: CollectionName, key: Unique | Reference) -> int:
+    """Return the version up to which all rows keep a key that is being added: its scan, and what came meanwhile, until nothing did.
+
+    Nothing on the table stops a foreign writer, nor one of ours that looked before the key was in force. Where rows come faster than they
+    are looked at, ``verify`` finds what is wrong with the last of them. Raises DataViolation, DriftFound, the errors of
+    ``core.spark.errors``.
+    """
+    known: Validated | None = None
+    for _ in range(_LOOKS):
+        item = KeyLook(env, state).pending_key_check(collection, key, known)
+        if item is None:
+            raise DriftFound(collection=collection, differences=(f"{key.rule}: its columns, or what it refers to, are not there",))
+        known = item.validated
+        if item.check is None:
+            break
+        raise_refusals([violation_of(found) for found in ask(env, jobs, [item.check])])
+    assert known is not None
+    return known.version

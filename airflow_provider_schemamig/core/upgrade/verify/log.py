@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
-from airflow_provider_schemamig.core.transfer.schema_age import BRINGS_BACK
+from airflow_provider_schemamig.core.transfer.schema_age import RESTORING
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import schemas_upto, spans_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.verify.attempts import given_up
@@ -209,7 +209,7 @@ def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
         owed -= gone
         for add in commit.adds:
             path = file_id(add)[0]
-            if path in ever and (path in gone or commit.info.get("operation") in BRINGS_BACK):
+            if path in ever and (path in gone or commit.info.get("operation") in RESTORING):
                 owed.add(path)  # the same file, with another deletion vector or brought back
             elif (copies or lacks) and _lacks(add, added.physical, filled=fills):
                 owed.add(path)
@@ -236,14 +236,14 @@ def _past(table: VerifiedTable, added: _Added) -> Past:
 def _came_in(table: VerifiedTable, added: _Added, past: Past) -> tuple[int, bool]:
     """Return the version from which on rows have to be looked at, and whether all rows of then lack the column (it came next). Else they
     had their values: a release had filled it. Raises LogTruncated."""
-    whole_at = -1 if past.whole_at is None else past.whole_at
+    filled_at = -1 if past.all_filled_at is None else past.all_filled_at
     if stored_field(read_head(table.store, added.began - 1).schema, added.physical) is None:
         return added.began, True
-    for version in range(added.began - 1, whole_at, -1):
+    for version in range(added.began - 1, filled_at, -1):
         (commit,) = commits(table.store, version - 1, version)
         if commit.metadata is not None and stored_field(_schema_of(commit), added.physical) is None:
             return version, True
-    return max(whole_at, 0), whole_at < 0
+    return max(filled_at, 0), filled_at < 0
 
 
 def _lacks(add: RawAction, physical: str, *, filled: bool) -> bool:

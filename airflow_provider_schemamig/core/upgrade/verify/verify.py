@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_he
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.online.key_validation import Due
+from airflow_provider_schemamig.core.online.key_validation import PendingKeyCheck
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
@@ -87,7 +87,7 @@ def _by_the_log(table: VerifiedTable) -> Iterator[_Found | RowQuestion]:
     yield from checks(table)
 
 
-def _of_key(table: VerifiedTable, item: Due) -> RowQuestion | KeptRule:
+def _of_key(table: VerifiedTable, item: PendingKeyCheck) -> RowQuestion | KeptRule:
     if item.check is None or not table.has_rows:
         return KeptRule(table.collection, item.key.element, item.validated.version)
     return RowQuestion(table, item.key.element, item.key.breach, Condition.RULE_VIOLATED, item.check)

@@ -36,7 +36,7 @@ def test_nested_values_and_nulls_stay_where_they_are(first: int, count: int) -> 
     live = shape(LIVE)
     rows = pa.Table.from_pylist(ROWS, schema=arrow_schema(live.fields)).slice(first, count)
     wanted = shape(WANTED)
-    fit = fit_reader(live, wanted, Told(), ahead=True)
+    fit = fit_reader(live, wanted, Told(), is_later=True)
     found = show(rows, fit)
     assert found.to_pylist() == [expected(row) for row in ROWS[first : first + count]]
     assert found.schema == arrow_schema(wanted.fields)
@@ -46,5 +46,5 @@ def test_nested_values_and_nulls_stay_where_they_are(first: int, count: int) -> 
 def test_in_chunks_as_in_one_piece() -> None:
     live = shape(LIVE)
     rows = pa.Table.from_pylist(ROWS, schema=arrow_schema(live.fields))
-    fit = fit_reader(live, shape(WANTED), Told(), ahead=True)
+    fit = fit_reader(live, shape(WANTED), Told(), is_later=True)
     assert show(pa.concat_tables([rows, rows.slice(2), rows]), fit).num_rows == 10

@@ -51,7 +51,7 @@ def violations(folder: Path, columns: str, check: str, rows: list[dict[str, obje
 
 
 @pytest.mark.parametrize("case", check_cases.CASES, ids=lambda case: f"{case.check} of {case.row}")
-def test_what_is_left_to_delta_rs(case: check_cases.Case, tmp_path: Path) -> None:
+def test_arrow_checks_what_is_left_to_delta_rs(case: check_cases.Case, tmp_path: Path) -> None:
     columns = shape(case.columns)
     part = unlike_part(case.check, columns.fields)
     assert (part is None) is case.alike, part

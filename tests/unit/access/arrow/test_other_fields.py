@@ -20,7 +20,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_left_to_spark(tmp_path: Path, kind: str) -> None:
+def test_other_fields_it_is_left_to_spark(tmp_path: Path, kind: str) -> None:
     declared, path, value, shown = KINDS[kind]
     first, second = (OLD.format(declared.format(name)) for name in "pr")
     lake = two_releases(tmp_path, first, second, f'evolution("t", drop=["{path}"])')

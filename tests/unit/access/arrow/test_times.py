@@ -208,7 +208,7 @@ def test_keys_are_compared_with_times_that_are_known(tmp_path: Path) -> None:
         ("TIMESTAMP", OLD, ("1899-12-31T23:59:59.999Z", "2026-11-23T01:02:03.456Z")),
     ],
 )
-def test_what_may_be_of_the_old_calendar_is_left_to_spark(
+def test_arrow_times_what_may_be_of_the_old_calendar_is_left_to_spark(
     tmp_path: Path, kind: str, value: date, limits: tuple[str, str] | None, says: Mapping[str, str]
 ) -> None:
     lake = lake_of(tmp_path, f"CREATE TABLE t (id BIGINT, at {kind});")
@@ -230,7 +230,7 @@ def test_what_may_be_of_the_old_calendar_is_left_to_spark(
         ("TIMESTAMP", (FIRST, END), ("1900-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z")),
     ],
 )
-def test_what_is_the_same_by_all_calendars_is_read(tmp_path: Path, kind: str, values: tuple[Any, ...], limits: Any) -> None:
+def test_arrow_times_what_is_the_same_by_all_calendars_is_read(tmp_path: Path, kind: str, values: tuple[Any, ...], limits: Any) -> None:
     lake = lake_of(tmp_path, f"CREATE TABLE t (id BIGINT, at {kind});")
     bring(lake, pa.array(values, MICROS if kind == "TIMESTAMP" else pa.date32()), limits, int96=False, says=LEGACY)
     assert read(lake) == list(values)

@@ -58,7 +58,7 @@ def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
         ([(Generation(3), "airflow:up"), (Generation(3), "airflow:up/run_3"), OURS], None),
     ],
 )
-def test_it_is_the_turn_of_who_claimed_first_and_has_not_ended(
+def test_concurrent_runs_it_is_the_turn_of_who_claimed_first_and_has_not_ended(
     active: set[tuple[str, str]], claims: list[tuple[Generation, str]], ahead: int | None
 ) -> None:
     found = concurrent_runs.open_run_before(claims, "up", "run_4", concurrent_runs.is_active)

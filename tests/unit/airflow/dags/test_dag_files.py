@@ -50,7 +50,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def test_nothing_runs_by_itself_before_a_schedule_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dag_files_nothing_runs_by_itself_before_a_schedule_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name: dag.schedule for name, dag in shipped(monkeypatch).items()} == dict.fromkeys(SHIPPED, None)
     wanted = {"upgrade": "@daily", "maintenance": "15 * * * *", "verify": "@weekly", "watch_keys": "@hourly", "replicate": "@continuous"}
     for name, schedule in wanted.items():

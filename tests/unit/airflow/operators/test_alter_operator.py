@@ -36,6 +36,6 @@ def test_a_statement_and_its_retry(lake: Lake) -> None:
     whole(lake)
 
 
-def test_what_cannot_be_read_fails_for_good(lake: Lake) -> None:
+def test_alter_operator_what_cannot_be_read_fails_for_good(lake: Lake) -> None:
     with fails_for_good(UnknownName):
         operator(lake, "ALTER TABLE a DROP COLUMN m").execute(CONTEXT)

@@ -23,14 +23,14 @@ def run(**arguments: Any) -> Any:
     return CompactOperator(task_id="compact", environment="/lake", **arguments).execute({})
 
 
-def test_what_was_rewritten_is_counted(verbs: FakeVerbs) -> None:
+def test_compact_operator_what_was_rewritten_is_counted(verbs: FakeVerbs) -> None:
     summary = run(collections=["flights"], max_files=7)
     assert (summary["files"], summary["stages"]["compact"]["count"]) == (5, 1)
     (call,) = verbs.calls["compact"]
     assert (call["collections"], call["limits"].max_files) == (["flights"], 7)
 
 
-def test_nothing_old_is_a_skip(verbs: FakeVerbs) -> None:
+def test_compact_operator_nothing_old_is_a_skip(verbs: FakeVerbs) -> None:
     verbs.old_files = False
     with pytest.raises(AirflowSkipException):
         run()

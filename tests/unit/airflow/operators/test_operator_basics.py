@@ -81,7 +81,7 @@ def test_a_note_that_counts_nothing_is_never_held_back() -> None:
     assert [text for _, _, text in lines] == ["3 of 10, flights, 12.00 s, 3 of 10 files", "flights, paused"]
 
 
-def test_what_only_runs_is_told_at_its_start_and_every_half_minute() -> None:
+def test_operator_basics_what_only_runs_is_told_at_its_start_and_every_half_minute() -> None:
     lines: list[tuple[Any, ...]] = []
     now = 0.0
     listen = log_progress(lambda *line: lines.append(line), clock=lambda: now)
@@ -141,6 +141,6 @@ def outcome(stages: int) -> dict[str, Any]:
     return {"from": "1.0.0", "to": "1.1.0", "generation": 7, "epoch": 2, "stages": [stage] * stages, "pending": [], "notes": []}
 
 
-def test_what_goes_through_xcom_does_not_grow_with_the_collections() -> None:
+def test_operator_basics_what_goes_through_xcom_does_not_grow_with_the_collections() -> None:
     assert outcome_summary(outcome(4))["stages"] == {"expand": {"count": 4, "seconds": 1.0}}
     assert len(str(outcome_summary(outcome(5000)))) < 300

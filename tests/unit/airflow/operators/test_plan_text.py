@@ -128,7 +128,7 @@ def text_of(plan: dict[str, Any]) -> str:
     return plan_markdown(plan, asked, NOW)
 
 
-def test_what_happens_to_many_alike_is_one_line() -> None:
+def test_plan_text_what_happens_to_many_alike_is_one_line() -> None:
     stages = [stage(collection=f"c{number}", breaks=["writers abort once"]) for number in range(1000)]
     text = text_of(document(*stages))
     assert "- `c0`, `c1`, `c2`, `c3`, `c4` and 995 more: add x INT (instant)" in text
@@ -142,7 +142,7 @@ def test_a_section_is_cut_and_says_so() -> None:
     assert "- … and 3 more, in the report" in text
 
 
-def test_what_a_rewrite_costs() -> None:
+def test_plan_text_what_a_rewrite_costs() -> None:
     plan = document(
         stage(kind="copy", summary="copy a on Spark into a new shard", cost="rewrite"),
         estimates=[{"collection": "a", "input": "a", "rows": 6400000, "bytes": 1234567890, "files": 16}],

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.replication.errors import GapError
 from airflow_provider_schemamig.core.replication.model import EnvId, Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated
 from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer
 from airflow_provider_schemamig.core.replication.watch import Mismatch, StreamDue
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.base import BadArgument
@@ -98,7 +98,7 @@ def counts(rows: int = 0, batches: int = 0, restores: int = 0) -> dict[str, int]
 # --- bringing ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_brought_on_the_targets_spark(core: Core) -> None:
+def test_replicas_what_is_there_is_brought_on_the_targets_spark(core: Core) -> None:
     core.runs = [Replicated((stream(),), applied_rows=5, applied_batches=2, restores=1)]
     operator = bring(collections=["flights"], depth=2, poll_interval=7, recompute=70)
     assert operator.execute(CONTEXT) == counts(5, 2, 1)
@@ -170,7 +170,7 @@ def test_a_gap_fails_without_a_retry(core: Core, code: str) -> None:
     assert core.measured, "what stopped is measured, too"
 
 
-def test_what_spark_refused_is_no_gap(core: Core) -> None:
+def test_replicas_what_spark_refused_is_no_gap(core: Core) -> None:
     core.runs = [Replicated((stopped("duplicate_keys"),))]
     with fails_for_good(StreamStopped) as caught:
         bring().execute(CONTEXT)
@@ -219,7 +219,7 @@ def test_a_trigger_is_made_again_from_what_airflow_stores(trigger: Any) -> None:
         (StreamDue(due=False, waiting=False), True, False),
     ],
 )
-def test_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found: StreamDue, follow: bool, fires: bool) -> None:
+def test_replicas_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found: StreamDue, follow: bool, fires: bool) -> None:
     asked: list[Any] = []
 
     def look(origin: object, target: object, *rest: Any) -> StreamDue:
@@ -231,7 +231,7 @@ def test_what_wakes_the_task(core: Core, monkeypatch: pytest.MonkeyPatch, found:
     assert asked == [(*ENDS, ["flights"], StreamSettings(1, timedelta(seconds=0.05), timedelta(seconds=300)))]
 
 
-def test_what_was_brought_so_far_comes_back_with_the_event(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replicas_what_was_brought_so_far_comes_back_with_the_event(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     async def first() -> Any:
         return await anext(work().run())
 
@@ -300,11 +300,11 @@ def test_a_restore_gets_what_the_run_was_given(
 
 @pytest.mark.parametrize("tried", [1, 2])
 def test_a_restore_whose_worker_died_is_found_done(core: Core, monkeypatch: pytest.MonkeyPatch, tried: int) -> None:
-    monkeypatch.setattr(restore, "restore", raising(RestoreNotAhead(collection="flights", version=12, at=12)))
+    monkeypatch.setattr(restore, "restore", raising(RestoreNotNewer(collection="flights", version=12, at=12)))
     operator = RestoreCollectionOperator(task_id="restore", origin="us", target="eu", collection="flights")
     context: Any = {"ti": SimpleNamespace(try_number=tried)}
     if tried == 1:
-        with fails_for_good(RestoreNotAhead):
+        with fails_for_good(RestoreNotNewer):
             operator.execute(context)
     else:
         assert operator.execute(context) == {"version": 12, "table_version": None, "rows": None}

@@ -66,7 +66,7 @@ def test_a_look_is_one_round_over_what_is_rewritten(verbs: FakeVerbs) -> None:
     assert (call["env"], call["generation"], call["collections"], call["once"]) == ("the environment", 7, ("planes",), True)
 
 
-def test_it_gives_its_worker_back_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_and_control_gives_its_worker_back_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tail().reschedule
     assert tail().poke_interval == 30
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "2.5")
@@ -75,17 +75,17 @@ def test_it_gives_its_worker_back_between_two_looks(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("state", ["success", "failed", "skipped", "upstream_failed", "removed"])
-def test_it_ends_with_the_promoting_task_however_that_ended(verbs: FakeVerbs, state: str) -> None:
+def test_tail_and_control_ends_with_the_promoting_task_however_that_ended(verbs: FakeVerbs, state: str) -> None:
     assert tail().poke(context(promote=state)) is True
     assert not verbs.calls["tail"]
 
 
 @pytest.mark.parametrize("state", [None, "scheduled", "queued", "running", "up_for_retry", "deferred", "awaiting_input"])
-def test_it_goes_on_while_the_promoting_task_may_still_run(verbs: FakeVerbs, state: str | None) -> None:
+def test_tail_and_control_goes_on_while_the_promoting_task_may_still_run(verbs: FakeVerbs, state: str | None) -> None:
     assert tail().poke(context(promote=state)) is False
 
 
-def test_it_ends_when_there_is_nothing_to_follow(verbs: FakeVerbs) -> None:
+def test_tail_and_control_ends_when_there_is_nothing_to_follow(verbs: FakeVerbs) -> None:
     assert tail(collections=["stats"]).poke({}) is True, "without asking Airflow"
     verbs.rounds = 0
     assert tail().poke({}) is True
@@ -205,7 +205,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
         ({"action": "unpin", "collection": "flights", "holder": ""}, ("unpin", "flights", "airflow")),
     ],
 )
-def test_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, Any], call: tuple[Any, ...]) -> None:
+def test_tail_and_control_what_is_said_arrives(said: list[tuple[Any, ...]], arguments: dict[str, Any], call: tuple[Any, ...]) -> None:
     control(**arguments)
     assert said == [call]
 
@@ -215,7 +215,7 @@ def test_a_control_answers_with_the_command_lines_document(said: list[tuple[Any,
     assert control(action="pause", collection="flights") == {"collection": "flights", "last_step": False, "paused": True, **limits}
 
 
-def test_who_says_it_is_who_triggered_the_run_or_the_run() -> None:
+def test_tail_and_control_who_says_it_is_who_triggered_the_run_or_the_run() -> None:
     run = CONTROLLED["dag_run"]
     assert run_in_name_of(CONTROLLED) == "ann"
     nobody: Any = {"dag_run": SimpleNamespace(**{**vars(run), "triggering_user_name": None})}

@@ -186,7 +186,7 @@ def test_events_are_kept_small(tables: int, columns: int, sizes: list[int]) -> N
     assert [len(part) for part in lineage.chunks([wide(number, columns) for number in range(tables)])] == sizes
 
 
-def test_what_is_too_much_for_one_event_is_sent_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lineage_what_is_too_much_for_one_event_is_sent_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
     import airflow.providers.openlineage.api as api
 
     sent: list[int] = []
@@ -286,7 +286,7 @@ def test_the_schemas_would_notice_a_mistake(lake: Lake) -> None:
         checked(event)
 
 
-def test_nothing_of_openlineage_is_imported_for_a_dag_file() -> None:
+def test_lineage_nothing_of_openlineage_is_imported_for_a_dag_file() -> None:
     import subprocess
 
     code = "import sys, airflow_provider_schemamig.task_groups.upgrade; print([m for m in sys.modules if m.startswith('openlineage')])"

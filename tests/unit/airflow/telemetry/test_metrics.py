@@ -77,7 +77,7 @@ def test_a_batch_that_lost(told: Told, tmp_path: Path) -> None:
     assert rows(lake.path("a")) == [{"id": 11, "n": 7}]
 
 
-def test_what_is_told_to_whom(told: Told) -> None:
+def test_metrics_what_is_told_to_whom(told: Told) -> None:
     heard: list[Any] = []
     event = Event("backfill n", "a", measures={"aborted_tries": 1, "rows": 5, "unknown": 3})
     metered(heard.append, "lake")(event)

@@ -63,7 +63,7 @@ def test_a_span_says_where_and_how_far(spans: InMemorySpanExporter) -> None:
     ]
 
 
-def test_what_is_told_at_its_end_began_before(spans: InMemorySpanExporter) -> None:
+def test_traces_what_is_told_at_its_end_began_before(spans: InMemorySpanExporter) -> None:
     (span,) = played(spans, Event("commit", seconds=2.0))
     assert span.start_time is not None and span.end_time is not None
     assert span.end_time - span.start_time >= 2_000_000_000

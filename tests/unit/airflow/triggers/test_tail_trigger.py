@@ -42,7 +42,7 @@ def context(promote: str | None = None) -> Any:
     return {"ti": SimpleNamespace(dag_id="d", run_id="r", get_task_states=lambda **_: states)}
 
 
-def test_it_wakes_for_a_commit_and_for_nothing_else(lake: Rewritten) -> None:
+def test_tail_trigger_wakes_for_a_commit_and_for_nothing_else(lake: Rewritten) -> None:
     generation = claimed(lake)
     commands.tail(lake.env, generation, jobs=jobs(), once=True)
     assert not trigger(lake, generation).look()
@@ -53,18 +53,18 @@ def test_it_wakes_for_a_commit_and_for_nothing_else(lake: Rewritten) -> None:
     assert not trigger(lake, generation).look(), "the round has brought it"
 
 
-def test_it_wakes_where_the_copy_is_not_complete(lake: Rewritten) -> None:
+def test_tail_trigger_wakes_where_the_copy_is_not_complete(lake: Rewritten) -> None:
     assert trigger(lake, claimed(lake, fill=False)).look()
 
 
-def test_it_wakes_when_the_generation_waits_no_longer(lake: Rewritten) -> None:
+def test_tail_trigger_wakes_when_the_generation_waits_no_longer(lake: Rewritten) -> None:
     generation = claimed(lake)
     commands.tail(lake.env, generation, jobs=jobs(), once=True)
     commands.cancel(lake.env, generation)
     assert trigger(lake, generation).look()
 
 
-def test_it_wakes_when_the_promoting_task_has_ended(lake: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_trigger_wakes_when_the_promoting_task_has_ended(lake: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
     generation = claimed(lake)
     commands.tail(lake.env, generation, jobs=jobs(), once=True)
     asked: list[Any] = []

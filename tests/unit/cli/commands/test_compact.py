@@ -40,7 +40,7 @@ def test_the_plan_shows_the_debt_and_writes_nothing(owing: Path, run: Run) -> No
     assert tree(owing) == before
 
 
-def test_nothing_to_do(env: Path, run: Run) -> None:
+def test_compact_nothing_to_do(env: Path, run: Run) -> None:
     done = run("compact", "--env", env, "--spark", "sc://127.0.0.1:1", "--json")
     assert done.exit_code == 0, done.stdout
     conforms(done.document, "compaction")

@@ -44,7 +44,7 @@ def test_dump_of_one_collection_as_of_a_version(run: Run, unchanged: Path) -> No
     assert [(row["collection"], row["key"]) for row in first] == [("config", '"environment"')]
 
 
-def test_what_is_dumped_can_be_pasted(run: Run, env: Path) -> None:
+def test_ledger_what_is_dumped_can_be_pasted(run: Run, env: Path) -> None:
     """Cut out of the line as it stands there: key and value are what ``edit`` takes, and they are in place already."""
     lines = run("ledger", "dump", "--env", env, "--current", "--format", "jsonl").stdout.splitlines()
     rows = run("ledger", "dump", "--env", env, "--current", "--json").document["rows"]

@@ -11,7 +11,7 @@ from tests.unit.cli.samples import Run, conforms
 from tests.unit.ledger.format.synthetic.lakes import OLDER, older_known, unpack
 
 
-def test_nothing_to_do(run: Run, env: Path) -> None:
+def test_ledger_format_nothing_to_do(run: Run, env: Path) -> None:
     current = run("ledger", "upgrade", "--env", env, "--json")
     assert (current.exit_code, current.document) == (0, {"from": 1, "to": 1, "steps": [], "rows": 0, "notes": []})
     assert "nothing to do" in run("ledger", "upgrade", "--env", env).stdout

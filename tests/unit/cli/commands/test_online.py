@@ -62,7 +62,7 @@ def test_online_a_statement(lake: Path, run: Run) -> None:
     assert "statement:1:26" in again["message"]
 
 
-def test_what_preflight_finds_is_refused_before_anything_is_written(lake: Path, run: Run) -> None:
+def test_online_what_preflight_finds_is_refused_before_anything_is_written(lake: Path, run: Run) -> None:
     insert(table(lake), [{"id": -1, "u": 2}])
     before = tree(lake)
     refused(run, "alter", "--env", lake, "ALTER TABLE a ADD CONSTRAINT pos CHECK (id > 0)", code="data_violation", collection="a")
@@ -109,7 +109,7 @@ def test_cli_online_verify(lake: Path, run: Run) -> None:
     refused(run, "verify", "--env", lake, "--collection", "b", code="unknown_collection", collection="b")
 
 
-def test_what_verify_cannot_look_at_is_said(lake: Path, run: Run) -> None:
+def test_online_what_verify_cannot_look_at_is_said(lake: Path, run: Run) -> None:
     shutil.rmtree(table(lake))
     found = run("verify", "--env", lake, "--json")
     conforms(found.document, "verified")

@@ -48,7 +48,7 @@ def test_applied_paused_and_woken_by_the_command_itself(run: Run, two: Replicas)
     assert two.rows("b") == two.rows("a")
 
 
-def test_nothing_is_written_where_one_end_is_no_environment(run: Run, two: Replicas, tmp_path: Path) -> None:
+def test_replicate_nothing_is_written_where_one_end_is_no_environment(run: Run, two: Replicas, tmp_path: Path) -> None:
     known = two.env("b")
     for ends in (("--from", tmp_path / "typo", "--to", known.location.uri), ("--from", known.location.uri, "--to", tmp_path / "typo")):
         with unwritten(known):

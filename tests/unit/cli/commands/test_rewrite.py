@@ -47,7 +47,7 @@ def tail(run: Run, lake: Path, *options: str) -> list[tuple[str, str]]:
     return [(stage["kind"], stage["collection"]) for stage in done.document["stages"]]
 
 
-def test_there_and_back(run: Run, lake: Path) -> None:
+def test_rewrite_there_and_back(run: Run, lake: Path) -> None:
     copied = run("status", "--env", lake, "--json").document["progress"]
     assert {(item["collection"], item["stage"], item["done"] == item["total"]) for item in copied} == {
         ("keyed", "copy", True),

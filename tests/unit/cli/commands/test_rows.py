@@ -116,7 +116,7 @@ def test_a_throttle_of_nothing_takes_the_limits_back_and_leaves_a_pause(run: Run
         (["pin", "--collection", "nowhere", "--hours", "5"], "unknown_collection", "nowhere"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(run: Run, unchanged: Path, command: list[str], code: str, collection: str | None) -> None:
+def test_cli_rows_what_cannot_be_kept_is_refused(run: Run, unchanged: Path, command: list[str], code: str, collection: str | None) -> None:
     refused(run, *command, "--env", unchanged, code=code, collection=collection)
 
 

@@ -108,7 +108,7 @@ def test_explain_says_why_and_for_whom() -> None:
     )
 
 
-def test_what_is_so_of_several_collections_is_explained_once() -> None:
+def test_rendering_what_is_so_of_several_collections_is_explained_once() -> None:
     both = ("writers in flight abort once",)
     a = Explanation("expand", "a", "add x int", Cost.INSTANT, ("add x int",), breaks=both)
     b = Explanation("expand", "b", "add y int", Cost.INSTANT, ("add y int",), breaks=(*both, "positional INSERT fails"))
@@ -250,7 +250,7 @@ def test_render_a_status() -> None:
     )
 
 
-def test_what_is_copied_from_a_status_stays_in_one_piece_on_a_narrow_terminal() -> None:
+def test_rendering_what_is_copied_from_a_status_stays_in_one_piece_on_a_narrow_terminal() -> None:
     document = status({"flights": collection(shard="g2-1a2b3c4d5e6f", hidden=["hour", "minute", "schemamig_old_code"])})
     text = text_of(lambda to: to.print(status_view("file:///lake", document, cluster=False)), width=80)
     assert "0123456789ab " in text and "g2-1a2b3c4d5e6f " in text

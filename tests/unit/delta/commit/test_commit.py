@@ -144,7 +144,9 @@ def test_metadata_that_came_in_between_is_a_conflict(store: Store, kind: str) ->
         ((AddCheck(Check("c", "id > 0")),), {}),
     ],
 )
-def test_what_is_right_for_the_files_seen_only_does_not_follow_new_ones(store: Store, changes: tuple[Change, ...], more: Any) -> None:
+def test_metadata_commit_what_is_right_for_the_files_seen_only_does_not_follow_new_ones(
+    store: Store, changes: tuple[Change, ...], more: Any
+) -> None:
     base = read_head(store)
     write(store, 1, add_file("f1"))
     with pytest.raises(FilesArrived):

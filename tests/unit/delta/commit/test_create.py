@@ -82,7 +82,7 @@ def test_a_foreign_table_is_not_touched(tmp_path: Path) -> None:
         create_table(store, flights(), "id", TAG)
 
 
-def test_what_nothing_would_enforce_is_not_made(tmp_path: Path) -> None:
+def test_create_what_nothing_would_enforce_is_not_made(tmp_path: Path) -> None:
     loose = flights(Field("a", Array(Struct((Field("x", INT, nullable=False),)))))
     with pytest.raises(NotApplicable, match=r"a\.element\.x"):
         create_table(table_store(tmp_path), loose, "id", TAG)

@@ -79,7 +79,7 @@ def test_deletion_vectors_are_found_from_anywhere(root: Store, source: Head, kin
     assert found["deletionVector"] == expected
 
 
-def test_it_is_a_table_of_its_own_with_the_schema_and_none_of_the_properties(root: Store, source: Head) -> None:
+def test_scratch_is_a_table_of_its_own_with_the_schema_and_none_of_the_properties(root: Store, source: Head) -> None:
     location = scratch_table(root, "_schemamig/scratch/7", source, [file("a")])
     found = read_head(table_store(location.local_path or Path()))
     assert found.protocol == source.protocol

@@ -53,7 +53,7 @@ def anew(path: Path) -> Head:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_what_is_remembered_is_what_a_first_look_finds(tmp_path: Path, number: int) -> None:
+def test_known_heads_what_is_remembered_is_what_a_first_look_finds(tmp_path: Path, number: int) -> None:
     seed = f"{os.environ.get('SCHEMAMIG_TEST_SEED', '1')}/{number}"
     chance = random.Random(seed)
     remembering = table_store(tmp_path)
@@ -135,7 +135,7 @@ def test_the_next_process_begins_with_what_was_stored(lake: tuple[EnvironmentRoo
     assert read_head(following.table_store("flights")) == head == anew(path)
 
 
-def test_what_is_stored_of_another_table_counts_for_nothing(lake: tuple[EnvironmentRoot, Path]) -> None:
+def test_known_heads_what_is_stored_of_another_table_counts_for_nothing(lake: tuple[EnvironmentRoot, Path]) -> None:
     env, path = lake
     read_head(env.table_store("flights"))
     store_heads(env, [env.table_location("flights")])
@@ -163,7 +163,7 @@ FORMS: tuple[object, ...] = (
 
 
 @pytest.mark.parametrize("text", [*BROKEN, *FORMS], ids=repr)
-def test_what_is_stored_may_be_anything(lake: tuple[EnvironmentRoot, Path], text: object) -> None:
+def test_known_heads_what_is_stored_may_be_anything(lake: tuple[EnvironmentRoot, Path], text: object) -> None:
     import gzip
 
     env, path = lake
@@ -172,7 +172,7 @@ def test_what_is_stored_may_be_anything(lake: tuple[EnvironmentRoot, Path], text
     assert read_head(env.table_store("flights")) == anew(path)
 
 
-def test_nothing_is_stored_twice(lake: tuple[EnvironmentRoot, Path]) -> None:
+def test_known_heads_nothing_is_stored_twice(lake: tuple[EnvironmentRoot, Path]) -> None:
     env, _ = lake
     read_head(env.table_store("flights"))
     place: list[Location] = [env.table_location("flights")]

@@ -71,7 +71,7 @@ def test_what_delta_refuses_is_refused() -> None:
     assert verdicts().keys() == {case.name for case in cases()}
 
 
-def test_what_is_refused_beyond_is_printed() -> None:
+def test_alter_cases_what_is_refused_beyond_is_printed() -> None:
     page = PAGE.read_text(encoding="utf-8")
     section = page.partition("## What Delta refuses")[2].partition("\n## ")[0]
     printed = {line[3:].rstrip("`") for line in section.splitlines() if line.startswith("- `")}

@@ -205,7 +205,7 @@ def test_a_name_may_change_case_only() -> None:
         (ChangeType(path("gen"), INT, BIGINT, True, True), ColumnInUse),
     ],
 )
-def test_what_depends_on_a_column_forbids_it(change: Change, kind: type[SchemamigError]) -> None:
+def test_metadata_edit_what_depends_on_a_column_forbids_it(change: Change, kind: type[SchemamigError]) -> None:
     declaration = flights(
         Field("id", BIGINT),
         Field("day", STRING),

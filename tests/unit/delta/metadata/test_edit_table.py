@@ -256,7 +256,7 @@ def test_keys_are_nothing_on_the_table() -> None:
         SetProperty("owned_by", "a", None),
     ],
 )
-def test_what_is_in_place_changes_nothing(change: Change) -> None:
+def test_edit_table_what_is_in_place_changes_nothing(change: Change) -> None:
     protocol, metadata = raw(flights())
     after = edit(protocol, metadata, [change])
     assert after.protocol is protocol

@@ -87,7 +87,7 @@ def test_nodes_live_until_their_lease_ends(sound: LedgerWriter) -> None:
         edit(sound, replace(PAUSE, value=None))
 
 
-def test_what_cannot_be_read_may_be_alive(sound: LedgerWriter) -> None:
+def test_activity_what_cannot_be_read_may_be_alive(sound: LedgerWriter) -> None:
     append_raw(sound.env, RawRow("deploys", '"7"', "{", 2, 1))
     with pytest.raises(LooksAlive, match='deploys "7" cannot be read'):
         edit(sound, PAUSE)

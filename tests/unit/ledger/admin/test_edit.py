@@ -179,7 +179,7 @@ def _edit_all(tmp_path: Path) -> None:
 # --- what was looked at --------------------------------------------------------------------------------------------------------------
 
 
-def test_only_what_was_looked_at_is_replaced(sound: LedgerWriter, tmp_path: Path) -> None:
+def test_ledger_edit_only_what_was_looked_at_is_replaced(sound: LedgerWriter, tmp_path: Path) -> None:
     edit(sound, PAUSE)
     seen = sound.state().version
     sound.transact(lambda state: [Put(Control("planes", paused=True))])
@@ -296,7 +296,7 @@ def test_somebody_else_may_do_the_same(sound: LedgerWriter) -> None:
     assert not race(sound, PAUSE, Put(Control("flights", paused=True))).changed
 
 
-def test_who_begins_to_work_meanwhile_is_seen(sound: LedgerWriter) -> None:
+def test_ledger_edit_who_begins_to_work_meanwhile_is_seen(sound: LedgerWriter) -> None:
     with pytest.raises(LooksAlive):
         race(sound, PAUSE, Put(replace(deployment(2), created_at=LATER)))
     assert stored(sound, "pauses", '"flights"') is None
@@ -334,7 +334,7 @@ def test_a_lost_answer_is_looked_up(sound: LedgerWriter) -> None:
     assert [row.diff for row in sound.rows() if row.collection == "pauses"] == [1]
 
 
-def test_nothing_is_done_that_cannot_be_audited(sound: LedgerWriter) -> None:
+def test_ledger_edit_nothing_is_done_that_cannot_be_audited(sound: LedgerWriter) -> None:
     edit(sound, PAUSE)
     root = sound.env.location.local_path
     assert root is not None

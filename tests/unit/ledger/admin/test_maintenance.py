@@ -58,7 +58,7 @@ def test_appends_go_on_after_a_consolidation_by_somebody_else(writer: LedgerWrit
     assert LedgerReader(writer.env).state().objects[COUNTER].schema_id == 5
 
 
-def test_what_was_dropped_before_a_consolidation_stays_dropped_for_a_reader_that_knew_it(writer: LedgerWriter) -> None:
+def test_maintenance_what_was_dropped_before_a_consolidation_stays_dropped_for_a_reader_that_knew_it(writer: LedgerWriter) -> None:
     count_to(writer, 2)
     reader, other = LedgerReader(writer.env), LedgerWriter(writer.env)
     assert COUNTER in reader.state().objects
@@ -79,7 +79,7 @@ def test_a_rewrite_races_like_any_append(writer: LedgerWriter) -> None:
 
 
 @pytest.mark.parametrize("upkeep", [compact, maintain])
-def test_what_came_before_the_rows_were_read_is_a_conflict(
+def test_maintenance_what_came_before_the_rows_were_read_is_a_conflict(
     writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch, upkeep: Callable[[LedgerWriter], object]
 ) -> None:
     real = LedgerWriter.rows

@@ -56,7 +56,7 @@ def test_growth_from_release_to_release(grown: LedgerWriter) -> None:
     ]
 
 
-def test_what_compaction_takes_away_is_what_it_took(grown: LedgerWriter) -> None:
+def test_size_what_compaction_takes_away_is_what_it_took(grown: LedgerWriter) -> None:
     before = size(LedgerReader(grown.env))
     assert before.compaction == LedgerCompaction(before.rows - before.live_rows, before.compaction.text_bytes, 5)
     compact(grown)

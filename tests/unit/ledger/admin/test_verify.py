@@ -150,7 +150,7 @@ SOUND: dict[str, list[Update]] = {
 
 
 @pytest.mark.parametrize("updates", SOUND.values(), ids=SOUND.keys())
-def test_what_is_normal_has_no_finding(sound: LedgerWriter, updates: list[Update]) -> None:
+def test_ledger_verify_what_is_normal_has_no_finding(sound: LedgerWriter, updates: list[Update]) -> None:
     sound.transact(lambda state: updates)
     assert codes(sound) == []
     compact(sound)

@@ -144,7 +144,7 @@ def test_a_plan_is_needed_until_the_hold_is_over(lake: Lake) -> None:
     assert codes(lake.env) == []
 
 
-def test_what_changes_meanwhile_is_looked_at_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_tables_what_changes_meanwhile_is_looked_at_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table deleted between reading the ledger and looking at the table, by somebody who then takes its row away."""
     shard = shard_of(lake, "flights")
     reader, pending = LedgerReader(lake.env), [True]

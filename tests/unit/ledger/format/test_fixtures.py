@@ -130,7 +130,7 @@ def test_looking_changes_no_byte_and_shows_the_newest_format(found: Found) -> No
     before = tree(found.folder)
     state = found.state
     assert {
-        str(entry.release) for entry in map(state.entry, state.objects) if entry.key not in {row.key for row in state.ahead.values()}
+        str(entry.release) for entry in map(state.entry, state.objects) if entry.key not in {row.key for row in state.unreleased.values()}
     } <= {
         "1.0.0",
         "1.1.0",
@@ -272,7 +272,7 @@ def _rolling_back(state: State) -> list[Update]:
     [(_promoted, "the upgrade of generation 3"), (_rolling_back, "the rollback of generation 2")],
     ids=["upgrade", "rollback"],
 )
-def test_it_does_not_lock_out_who_is_at_work(found: Found, begin: Callable[[State], list[Update]], words: str) -> None:
+def test_format_fixtures_it_does_not_lock_out_who_is_at_work(found: Found, begin: Callable[[State], list[Update]], words: str) -> None:
     LedgerWriter(found.env, known_to(0)).transact(begin)
     before = tree(found.folder)
     with pytest.raises(LedgerInUse, match=words):

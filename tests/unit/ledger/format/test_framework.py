@@ -67,7 +67,7 @@ def test_nine_steps_are_nine_commits_in_order(old: EnvironmentRoot) -> None:
         assert LedgerReader(old, ALL).state(before + number).format == 1 + number, "the number came with the step's rows"
 
 
-def test_nothing_is_to_be_done_twice(old: EnvironmentRoot) -> None:
+def test_framework_nothing_is_to_be_done_twice(old: EnvironmentRoot) -> None:
     upgrade_ledger(old, formats=ALL)
     before = tree(Path(str(old.location.local_path)))
     assert upgrade_ledger(old, formats=ALL).steps == ()
@@ -187,7 +187,7 @@ def test_outside_of_what_is_known_nothing_else_is_looked_at(
     assert tree(Path(str(old.location.local_path))) == before
 
 
-def test_what_was_too_old_goes_through_software_in_between(old: EnvironmentRoot) -> None:
+def test_framework_what_was_too_old_goes_through_software_in_between(old: EnvironmentRoot) -> None:
     with pytest.raises(LedgerTooOld, match="knows formats from 4 on"):
         upgrade_ledger(old, formats=formats_of(4, 10))
     upgrade_ledger(old, formats=formats_of(1, 4))

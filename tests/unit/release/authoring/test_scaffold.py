@@ -110,7 +110,7 @@ def test_a_version_bump_releases_the_one_before(folder: Path) -> None:
     assert check(folder) == ()
 
 
-def test_what_was_released_is_never_locked_anew(folder: Path) -> None:
+def test_scaffold_what_was_released_is_never_locked_anew(folder: Path) -> None:
     bump(folder, "1.2.0")
     (folder / "migrations/v1_2_0.py").write_text('"""Nothing."""\nSTEPS = []\n')
     snapshot(folder)
@@ -123,7 +123,7 @@ def test_what_was_released_is_never_locked_anew(folder: Path) -> None:
     assert tree(folder) == before
 
 
-def test_what_is_no_longer_supported_leaves_the_lock(folder: Path) -> None:
+def test_scaffold_what_is_no_longer_supported_leaves_the_lock(folder: Path) -> None:
     (folder / "release.toml").write_text('name = "lake"\nversion = "1.1.0"\nmin_version = "1.1.0"\n')
     for file in ("snapshots/1.0.0.sql", "migrations/v1_1_0.py"):
         (folder / file).unlink()

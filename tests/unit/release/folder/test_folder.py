@@ -298,7 +298,7 @@ def test_an_edited_module_gives_both_remedies_and_the_ready_line(folder: Path) -
     assert check(folder) == ()
 
 
-def test_what_to_delete_when_the_minimum_is_raised(folder: Path) -> None:
+def test_folder_what_to_delete_when_the_minimum_is_raised(folder: Path) -> None:
     replace("release.toml", 'min_version = "1.0.0"', 'min_version = "1.10.0"')(folder)
     files = [refusal.file for refusal in check(folder) if isinstance(refusal, FileRefusal)]
     assert files == ["snapshots/1.0.0.sql", "snapshots/1.1.0.sql", "migrations/v1_1_0.py", "migrations/v1_10_0.py"]

@@ -61,7 +61,7 @@ def test_the_cases_are_releases(code: str) -> None:
             assert validate_chain(subject(case).release) == ()
 
 
-def test_there_are_no_other_cases_and_codes_are_sorted() -> None:
+def test_lint_there_are_no_other_cases_and_codes_are_sorted() -> None:
     codes = [rule.code for rule in RULES]
     assert sorted(CASES) == codes == sorted(set(codes))
     assert len({rule.name for rule in RULES}) == len(RULES) >= 20
@@ -183,7 +183,7 @@ def test_errors_are_refusals_of_check_with_a_way_out(tmp_path: Path) -> None:
     assert check(folder) == ()  # an upgrade does not ask
 
 
-def test_only_the_version_that_is_being_written_is_looked_at(tmp_path: Path) -> None:
+def test_lint_only_the_version_that_is_being_written_is_looked_at(tmp_path: Path) -> None:
     made = Product(tmp_path)
     made.release("1.0.0", DROP)
     made.release("1.1.0", T("a INT"), 'evolution("t", drop=["b", "c"])', "No reason.")

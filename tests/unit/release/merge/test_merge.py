@@ -26,7 +26,7 @@ def test_a_new_environment_is_created_at_head() -> None:
     assert merge(release, None) == Chain(None, v("1.1.0"), (Create(A.name, A), Create(b.name, b)))
 
 
-def test_nothing_to_do_at_head() -> None:
+def test_merge_nothing_to_do_at_head() -> None:
     release = release_of(("1.0.0", [A], []), ("1.1.0", [], [removal("a")]))
     assert steps_of(release, "1.1.0") == ()
 
@@ -166,7 +166,7 @@ def test_rows_would_differ_from_step_by_step(release: Release, says: str) -> Non
         (three("x int!", "x int"), False),
     ],
 )
-def test_what_does_compose(release: Release, changed: bool) -> None:
+def test_merge_what_does_compose(release: Release, changed: bool) -> None:
     assert len(steps_of(release)) == changed
 
 

@@ -103,7 +103,7 @@ CASES: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("action", "wanted"), CASES, ids=[action for action, _ in CASES])
-def test_what_it_changes(action: str, wanted: list[str]) -> None:
+def test_alter_statements_what_it_changes(action: str, wanted: list[str]) -> None:
     assert changes(f"-- first\nALTER TABLE {action}") == wanted
 
 

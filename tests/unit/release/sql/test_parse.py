@@ -305,7 +305,7 @@ def test_nesting_without_end_is_an_error_like_others(sql: str) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(declarations(sql=True))
-def test_what_is_written_out_reads_back_the_same(declaration: Declaration) -> None:
+def test_parse_what_is_written_out_reads_back_the_same(declaration: Declaration) -> None:
     assert parse_schema(create_table(declaration), "schema.sql") == (declaration,)
 
 

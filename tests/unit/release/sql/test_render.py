@@ -69,7 +69,7 @@ def test_not_null_inside_arrays_and_maps_is_left_out() -> None:
         (Declaration(T, (Field("schemamig_x", INT),)), "schemamig"),
     ],
 )
-def test_what_cannot_be_said_is_refused(declaration: Declaration, says: str) -> None:
+def test_rendering_what_cannot_be_said_is_refused(declaration: Declaration, says: str) -> None:
     with pytest.raises((NotDeclarable, InvalidName)) as caught:
         create_table_text(declaration)
     assert says in str(caught.value)

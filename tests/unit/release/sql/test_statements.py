@@ -40,7 +40,7 @@ def cut(text: str) -> tuple[Statement, ...] | str:
 
 @settings(max_examples=300, deadline=None)
 @given(texts=st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=2, max_size=4))
-def test_what_is_known_changes_nothing(texts: list[str]) -> None:
+def test_statements_what_is_known_changes_nothing(texts: list[str]) -> None:
     fresh = []
     for text in texts:
         sql_text._KNOWN.clear()
@@ -51,7 +51,7 @@ def test_what_is_known_changes_nothing(texts: list[str]) -> None:
     assert [cut(text) for text in texts] == fresh
 
 
-def test_it_is_bounded() -> None:
+def test_statements_it_is_bounded() -> None:
     sql_text._KNOWN.clear()
     statements("".join(f"CREATE TABLE t{n} (x INT);\n" for n in range(sql_text._MAX_KNOWN + 10)))
     assert len(sql_text._KNOWN) <= sql_text._MAX_KNOWN

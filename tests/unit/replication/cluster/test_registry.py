@@ -85,7 +85,7 @@ def test_no_environment_says_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_said_on_change_and_once_a_minute(east: Environment) -> None:
+def test_registry_is_said_on_change_and_once_a_minute(east: Environment) -> None:
     first = publish(east, NOW)
     with unwritten(east):
         assert publish(east, NOW + HEARTBEAT - SECOND) == first
@@ -184,7 +184,7 @@ def test_whoever_reads_a_hash_finds_what_it_means(east: Environment) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "sf1:", "sf1:../../ledger", f"sf2:{'0' * 64}", f"sf1:{'0' * 64}\n"])
-def test_what_is_no_hash_reaches_no_path(east: Environment, text: str) -> None:
+def test_registry_what_is_no_hash_reaches_no_path(east: Environment, text: str) -> None:
     assert known_schema(east, Fingerprint(text)) is None
 
 
@@ -215,7 +215,7 @@ def test_each_comes_to_know_the_whole_cluster(tmp_path: Path, east: Environment,
     assert "north" in ids(nodes(east)), "who is not heard of stays"
 
 
-def test_nothing_is_written_while_nothing_is_new(east: Environment, west: Environment) -> None:
+def test_registry_nothing_is_written_while_nothing_is_new(east: Environment, west: Environment) -> None:
     exchange(east, west, NOW)
     with unwritten(east), unwritten(west):
         exchange(east, west, NOW + HEARTBEAT - SECOND)
@@ -290,7 +290,7 @@ def test_damage_in_its_own_object_is_mended(east: Environment, west: Environment
 
 
 @pytest.mark.parametrize("name", ["a b.json", ".json", f"{'x' * 129}.json"])
-def test_what_no_environment_is_called_is_reported(east: Environment, name: str) -> None:
+def test_registry_what_no_environment_is_called_is_reported(east: Environment, name: str) -> None:
     publish(east, NOW)
     east.store().put(f"{NODES}/{name}", b"{}")
     east.store().put(f"{NODES}/README", b"hello")

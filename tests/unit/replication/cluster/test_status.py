@@ -92,7 +92,7 @@ def test_marks_of_a_set_ask_for_every_collection_both_have() -> None:
     assert marks == {("old",): ("passed",), ("behind",): (), ("passed",): (), ("other",): ("behind", "passed")}
 
 
-def test_only_what_two_have_can_differ() -> None:
+def test_cluster_status_only_what_two_have_can_differ() -> None:
     one, other = node("one", flights="H1", planes="P1"), node("other", flights="H1", gates="G1")
     assert differing([one, other], 1) == {}
     assert list(differing([one, node("other", gates="G1", planes="P2", flights="H2")], 1)) == ["flights", "planes"]
@@ -111,7 +111,7 @@ def west(tmp_path: Path) -> Environment:
     return environment(tmp_path, "west", flights=["id"], planes=["id", "seats"])
 
 
-def test_what_an_environment_is_comes_from_its_ledger(west: Environment) -> None:
+def test_cluster_status_what_an_environment_is_comes_from_its_ledger(west: Environment) -> None:
     publish(west, NOW)
     second = move(west, "flights", "id", "gust")
     with unwritten(west):
@@ -122,7 +122,7 @@ def test_what_an_environment_is_comes_from_its_ledger(west: Environment) -> None
     assert schema_status(west, NOW.add(minutes=3)).to_json()["published"] is True
 
 
-def test_what_was_never_published(west: Environment) -> None:
+def test_cluster_status_what_was_never_published(west: Environment) -> None:
     found = schema_status(west, NOW).to_json()
     assert (found["published"], found["updated_at"]) == (False, None)
 
@@ -229,7 +229,7 @@ def test_two_behind_and_depth(east: Environment, west: Environment) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "stale"), [(0, False), (300, False), (301, True), (-300, False), (-301, True)])
-def test_who_is_not_heard_of_is_marked_and_stays(east: Environment, west: Environment, seconds: int, stale: bool) -> None:
+def test_cluster_status_who_is_not_heard_of_is_marked_and_stays(east: Environment, west: Environment, seconds: int, stale: bool) -> None:
     exchange(east, west, NOW)
     now = NOW.add(seconds=seconds)
     found = {item["env_id"]: item for item in cluster_status(west, now).to_json()["cluster"]["nodes"]}
@@ -237,7 +237,7 @@ def test_who_is_not_heard_of_is_marked_and_stays(east: Environment, west: Enviro
     assert found["west"]["stale"] is False, "it is looked at right now"
 
 
-def test_what_waits_elsewhere_is_seen_from_here(east: Environment, west: Environment) -> None:
+def test_cluster_status_what_waits_elsewhere_is_seen_from_here(east: Environment, west: Environment) -> None:
     write_state(east, paused(stream("west", "east")))
     write_state(west, stopped(stream("east", "west")))
     exchange(east, west, NOW)

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose, TargetAppendOnly
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotAhead, restore
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
 from tests.support.lake import Crash, Lake
@@ -192,7 +192,7 @@ def test_a_restore_that_stood_still_until_the_origin_forgot_what_follows(two: Re
             for version in range(at + 2):
                 (two.path("a", "lines") / "_delta_log" / f"{version:020}.json").unlink()
 
-    with pytest.raises(RestoreNotAhead):
+    with pytest.raises(RestoreNotNewer):
         restored(two, RowJobs(QUERIES, after=hook))
     assert "gg" in lines(two, "b")
 
@@ -214,7 +214,7 @@ def test_at_every_write_of_the_restore(two: Replicas, origin: str, killed: bool,
             if killed:
                 raise Crash
 
-    with contextlib.suppress(Crash, RestoreNotAhead):  # what it held may be all there is
+    with contextlib.suppress(Crash, RestoreNotNewer):  # what it held may be all there is
         restored(two, RowJobs(QUERIES), env=two.hooked("b", hook))
     goes(goes_on)
     found = two.bring("a", "b", "lines")

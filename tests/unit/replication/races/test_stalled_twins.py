@@ -162,7 +162,7 @@ def test_a_rollback_that_leaves_rows_behind_of_a_batch_that_somebody_still_holds
 
 
 @pytest.mark.soak
-def test_who_tidies_up_late_leaves_what_was_agreed_on_for_a_later_table(two: Replicas) -> None:
+def test_stalled_twins_who_tidies_up_late_leaves_what_was_agreed_on_for_a_later_table(two: Replicas) -> None:
     """It has brought a batch to the table before, which was opened again once, and knows of a later term."""
     two.upgrade("b", to=2, end_hold=False)
     two.rollback("b")

@@ -77,7 +77,7 @@ def test_commits_that_change_no_row_are_no_events(origin: Origin) -> None:
         {"schemamig": {"action": "undo/g2-x", "generation": 1, "lo": 0, "hi": 1}},
     ],
 )
-def test_what_came_from_elsewhere_is_passed_over(origin: Origin, said: Any) -> None:
+def test_stream_events_what_came_from_elsewhere_is_passed_over(origin: Origin, said: Any) -> None:
     """It ends a batch: the difference of two versions would have its rows in it."""
     origin.insert(1)
     origin.write(said)

@@ -303,7 +303,7 @@ def test_a_shorter_retention(origin: Origin) -> None:
 
 
 @pytest.mark.parametrize("said", [None, {"schemamig": {"action": "replica", "origin": "another"}}])
-def test_what_is_not_to_be_brought_needs_no_warning(origin: Origin, said: Any) -> None:
+def test_gaps_what_is_not_to_be_brought_needs_no_warning(origin: Origin, said: Any) -> None:
     made(origin, MADE)
     if said is None:
         origin.rearrange()

@@ -195,7 +195,7 @@ def test_the_origin_went_through_a_rewrite_and_has_the_hash_again(tmp_path: Path
 # --- the ways there ------------------------------------------------------------------------------------------------------------------
 
 
-def test_who_leaves_a_release_out_waits_for_columns_that_no_common_release_has(tmp_path: Path) -> None:
+def test_lineage_who_leaves_a_release_out_waits_for_columns_that_no_common_release_has(tmp_path: Path) -> None:
     """c was made by the second release, or by the third one anew: the target has the sum of both. Once the origin is there, it is clear."""
     two = made(tmp_path, (MORE, EVOLVE), (MORE + "CREATE TABLE other (id INT);\n", ""))
     two.upgrade("a", to=2)
@@ -243,7 +243,7 @@ def test_a_restore_may_be_told_to_go_by_names(apart: Replicas) -> None:
     assert apart.declared_rows("b") == apart.declared_rows("a")
 
 
-def test_what_was_rolled_back_and_made_again(tmp_path: Path) -> None:
+def test_lineage_what_was_rolled_back_and_made_again(tmp_path: Path) -> None:
     """The same release twice is one; events of either time are its."""
     two = made(tmp_path, SWAPPED)
     two.upgrade("a", to=2)

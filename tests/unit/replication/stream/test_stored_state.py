@@ -21,7 +21,7 @@ def env(tmp_path: Path) -> Environment:
     return Environment.open(str(tmp_path / "west"), {"schemamig.throwaway": "true"})
 
 
-def test_what_is_written_is_read_in_order(env: Environment) -> None:
+def test_stored_state_what_is_written_is_read_in_order(env: Environment) -> None:
     assert read_states(env) == ()
     assert read_state(env, stream()) is None
     found = [paused(stream()), stopped(stream(collection="planes")), flowing(stream("north")), flowing(stream("south"), seen=3)]
@@ -65,7 +65,7 @@ def test_one_at_anothers_place_is_damaged(env: Environment) -> None:
     assert [type(found).__name__ for found in states(env)] == ["StreamState", "NoteDamaged"]
 
 
-def test_what_else_lies_there_is_not_looked_at(env: Environment) -> None:
+def test_stored_state_what_else_lies_there_is_not_looked_at(env: Environment) -> None:
     """The claims of batches lie in a folder below, one a collection."""
     write_state(env, flowing(stream()))
     env.store().put(stream().key.removesuffix(".json") + "/flights-1-7.json", b'{"hi": 9}')

@@ -84,7 +84,7 @@ def test_while_the_rewrite_is_prepared_and_sealed(origin: Rewritten) -> None:
     assert found(origin, old, last).batch is None
 
 
-def test_what_got_through_the_seal_is_not_the_origins(origin: Rewritten) -> None:
+def test_successor_what_got_through_the_seal_is_not_the_origins(origin: Rewritten) -> None:
     """RESTORE does. Its rows are in no table that anybody reads."""
     old, path = shard_of(origin), origin.path("keyed")
     last = drained(origin, old)

@@ -45,5 +45,5 @@ def test_widening_is_transitive() -> None:
             assert is_widening(first, third), (first, second, third)
 
 
-def test_only_atoms_widen() -> None:
+def test_widening_only_atoms_widen() -> None:
     assert not is_widening(Array(Primitive("int")), Array(Primitive("bigint")))

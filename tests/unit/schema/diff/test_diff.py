@@ -250,7 +250,7 @@ def test_dropped_columns_are_named_as_the_old_release_knew_them() -> None:
     assert [change.path for change in found.changes if isinstance(change, DropColumn)] == ["t.y", "a"]
 
 
-def test_what_uses_a_renamed_column_follows_it() -> None:
+def test_diff_what_uses_a_renamed_column_follows_it() -> None:
     uses = "CONSTRAINT c CHECK ({0} > {1}), UNIQUE ({0}), FOREIGN KEY ({0}) REFERENCES flights ({0})"
     old = table("a INT, s STRUCT<x: INT>, " + uses.format("a", "s.x"), "CLUSTER BY (a, s.x)")
     new = table("b INT, t STRUCT<y: INT>, " + uses.format("b", "t.y"), "CLUSTER BY (b, t.y)")

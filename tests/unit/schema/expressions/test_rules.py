@@ -64,7 +64,7 @@ def test_why_a_default_cannot_be(column_type: str, default: str, fault: str) -> 
         ("BOOLEAN", "CAST('true' AS BOOLEAN)"),
     ],
 )
-def test_what_a_default_may_be(column_type: str, default: str) -> None:
+def test_expression_rules_what_a_default_may_be(column_type: str, default: str) -> None:
     assert fault_of(column_type, default) is None
 
 
@@ -84,11 +84,11 @@ def test_a_check_is_taken_where_rows_can_be_written(check: str, works: bool) -> 
         *("x RLIKE '^a' AND LENGTH(x) < 5", "TRIM(BOTH 'a' FROM x) = ''", "EXTRACT(YEAR FROM ts) > 2000", "current_timestamp() > ts"),
     ],
 )
-def test_what_a_check_may_be(check: str) -> None:
+def test_expression_rules_what_a_check_may_be(check: str) -> None:
     assert check_fault(canonical_text(check), table(COLUMNS).fields) is None
 
 
-def test_only_what_is_new_is_told() -> None:
+def test_expression_rules_only_what_is_new_is_told() -> None:
     old = table("a INT DEFAULT 'x', b INT, CONSTRAINT c CHECK (a + 1)")
     new = table("a INT DEFAULT 'x', b INT DEFAULT 'y', CONSTRAINT c CHECK (a + 1), CONSTRAINT e CHECK (rand() > b)")
     assert [found.used_by for found in unusable_in(new)] == ["the DEFAULT of a", "the DEFAULT of b", "the CHECK c", "the CHECK e"]

@@ -147,7 +147,7 @@ def test_a_table_with_features_nobody_knows_is_watched_and_never_changed(site: S
     assert tree(future) == before
 
 
-def test_what_others_need_does_not_wait_for_it(site: Site) -> None:
+def test_adopt_what_others_need_does_not_wait_for_it(site: Site) -> None:
     site.adopt(future=site.by_hand("future", [field("id", "long")], FUTURE), plain=site.table("plain"))
     begin(site, "day STRING\n);", "day STRING,\n    gate STRING\n);", 'evolution("plain")')
     site.upgrade()

@@ -162,7 +162,7 @@ def test_killed_at_any_file_of_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
         site.check(version)
 
 
-def test_what_an_author_left_behind_is_not_taken_for_ours(tmp_path: Path) -> None:
+def test_adopt_crashes_what_an_author_left_behind_is_not_taken_for_ours(tmp_path: Path) -> None:
     site = with_planes(tmp_path)
     (site.release / "migrations").mkdir()
     (site.release / "migrations" / "v1_1_0.py").write_text('"""Mine.\n\nWhy: mine."""\n\nSTEPS = []\n')

@@ -20,7 +20,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     NotDeclarable(collection="flights", reason="s.a has a default, and only a column can have one"),
     a.SameTable(collection="flights", uri=URI, other="planes"),
     a.NoTables(uri="s3://raw"),
-    a.NameTwice(collection="flights"),
+    a.RepeatedCollection(collection="flights"),
     a.AlreadyManaged(collection="flights", uri=URI, owner="planes"),
     a.WrongPlace(collection="flights", uri=URI, reason="it is part of the environment's own records"),
     a.TableSealed(collection="flights", uri=URI, moved_to="g2-0123"),

@@ -81,7 +81,7 @@ def test_a_table_of_our_own_may_go_too_and_come_back(site: Site) -> None:
     site.check("1.1.0")
 
 
-def test_what_it_waits_for(site: Site) -> None:
+def test_unmanage_what_it_waits_for(site: Site) -> None:
     pin(site.env, "flights", "ana", 400)
     assert "unpin --collection flights --holder ana" in refused(site).next_action
     unpin(site.env, "flights", "ana")
@@ -124,7 +124,7 @@ def test_ahead_of_its_release_or_not(site: Site) -> None:
     wanted = replace(entry.declared, fields=(*entry.declared.fields, Field("gate", Primitive("string"))))
     compare_and_evolve_schema(site.env, FLIGHTS, entry.schema_id, wanted)
     unmanage(site.env, "flights")
-    assert list(site.state.ahead) == []
+    assert list(site.state.unreleased) == []
     site.check("1.0.0")
 
 

@@ -59,9 +59,9 @@ def test_alter_a_statement(lake: Lake, statement: str, kinds: list[str], row: di
 
     assert [stage.kind for stage in outcome.stages if stage.kind not in ("validate", "backfill")] == kinds
     assert rows(lake.path("a")) == [row]
-    ahead = lake.state.unreleased_of(A)
-    assert ahead is not None
-    assert ahead.declared == lake.state.entry(A).declared
+    is_later = lake.state.unreleased_of(A)
+    assert is_later is not None
+    assert is_later.declared == lake.state.entry(A).declared
     assert lake.state.release == released
     whole(lake)
 
@@ -105,19 +105,19 @@ def test_one_after_the_other(lake: Lake) -> None:
     alter(lake.env, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", jobs=OnlineJobs())
     alter(lake.env, "ALTER TABLE a ADD CONSTRAINT few CHECK (n < 9)", jobs=OnlineJobs())
     alter(lake.env, "ALTER TABLE a RENAME COLUMN n TO m", jobs=OnlineJobs())
-    ahead = lake.state.unreleased_of(A)
-    assert ahead is not None
-    assert [field.name for field in ahead.released.fields] == ["id", "v"]
+    is_later = lake.state.unreleased_of(A)
+    assert is_later is not None
+    assert [field.name for field in is_later.released.fields] == ["id", "v"]
     assert rows(lake.path("a")) == [{"id": 1, "v": 2, "m": 7}]
     whole(lake)
 
 
-def test_what_is_like_that_already(lake: Lake) -> None:
+def test_alter_statements_what_is_like_that_already(lake: Lake) -> None:
     with unwritten(lake.env):
         assert alter(lake.env, "ALTER TABLE a ALTER COLUMN v DROP NOT NULL", jobs=no_spark).generation is None
 
 
-def test_it_waits_for_a_deployment(lake: Lake) -> None:
+def test_alter_statements_it_waits_for_a_deployment(lake: Lake) -> None:
     generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
     assert generation is not None
     commands.promote(lake.env, generation)

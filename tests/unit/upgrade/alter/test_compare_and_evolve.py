@@ -79,7 +79,7 @@ def test_the_schema_is_changed_in_one_commit_and_the_release_stays(lake: Lake) -
     assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0, "the release that is deployed is still deployed"
 
 
-def test_what_is_there_already_is_answered_before_the_expected_id_is_looked_at(lake: Lake) -> None:
+def test_compare_and_evolve_what_is_there_already_is_answered_before_the_expected_id_is_looked_at(lake: Lake) -> None:
     assert evolve(lake, COLUMNS, SchemaId(99)) == Ok(FIRST)
     assert evolve(lake, WITH_SEATS) == Ok(SchemaId(2))
     with unwritten(lake.env):
@@ -137,7 +137,7 @@ def test_incompatible_says_everything_at_once_and_writes_nothing(lake: Lake, col
     assert all(reason.words for reason in found.reasons)
 
 
-def test_what_the_committer_would_refuse_is_an_answer_too(tmp_path: Path) -> None:
+def test_compare_and_evolve_what_the_committer_would_refuse_is_an_answer_too(tmp_path: Path) -> None:
     even = "CONSTRAINT even CHECK (year % 2 = 0)"
     (first,) = releases(tmp_path, (f"CREATE TABLE planes ({COLUMNS}, {even});\n{OTHER}", ""))
     lake = Lake(Environment.open(str(tmp_path / "lake")), first, first)
@@ -163,7 +163,7 @@ def test_ids_go_on_and_an_older_shape_is_a_new_schema(lake: Lake) -> None:
     physical = [field["metadata"]["delta.columnMapping.physicalName"] for field in foreign.live_schema(lake.path("planes"))]
     assert physical[-1] != "seats"
     whole(lake)
-    assert [key for key, _ in lake.state.ahead] == [PLANES], "only what is in force is kept"
+    assert [key for key, _ in lake.state.unreleased] == [PLANES], "only what is in force is kept"
 
 
 # --- when it has to wait -------------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_it_dies_anywhere_and_is_called_again_or_somebody_else_calls(lake: Lake,
             continue
         later.upgrade(later.second, hold=timedelta(0))  # the next release contains it
         assert [field.name for field in later.state.entry(PLANES).declared.fields][-2:] == ["seats", "crew"]
-        assert list(later.state.ahead) == [] or later.state.unreleased_of(PLANES) is None
+        assert list(later.state.unreleased) == [] or later.state.unreleased_of(PLANES) is None
         whole(later)
 
 
@@ -290,9 +290,9 @@ def test_the_next_release_has_to_contain_it(lake: Lake) -> None:
     ],
     ids=["add", "drop", "relax", "widen and rename", "widened and dropped", "drop inside"],
 )
-def test_a_release_that_contains_it_there_and_back(tmp_path: Path, ahead: str, release: str, steps: str) -> None:
+def test_a_release_that_contains_it_there_and_back(tmp_path: Path, is_later: str, release: str, steps: str) -> None:
     lake = make(tmp_path, f"CREATE TABLE planes ({release});\n{OTHER}", steps)
-    assert isinstance(evolve(lake, ahead), Ok)
+    assert isinstance(evolve(lake, is_later), Ok)
     lake.upgrade(lake.second)
     assert lake.version == "1.1.0"
     assert lake.state.entry(PLANES).declared == planes(release)
@@ -300,7 +300,7 @@ def test_a_release_that_contains_it_there_and_back(tmp_path: Path, ahead: str, r
     whole(lake)
     commands.rollback(lake.env)
     assert lake.version == "1.0.0"
-    assert lake.state.entry(PLANES).declared == planes(ahead), "back to what it was, the change outside of a release included"
+    assert lake.state.entry(PLANES).declared == planes(is_later), "back to what it was, the change outside of a release included"
     assert lake.state.unreleased_of(PLANES) is not None
     whole(lake)
     assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0

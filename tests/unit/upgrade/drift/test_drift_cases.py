@@ -210,7 +210,7 @@ def test_a_table_of_unknown_features_is_not_brought_back(site: Site) -> None:
     site.check("1.1.0")
 
 
-def test_what_the_author_adds_to_the_version(site: Site) -> None:
+def test_drift_cases_what_the_author_adds_to_the_version(site: Site) -> None:
     """More than what was taken over, in the same version: the rename is made already, the new column is not."""
     WAYS["rename"].drift(table_of(site))
     accept(site.env, site.release)

@@ -280,7 +280,7 @@ def revert_that_dies(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("way", [lambda lake: revert(lake.env, "t", allow_lossy=True), died_and_again, died_and_upgraded])
-def test_what_came_again_is_known_to_every_release(tmp_path: Path, way: Callable[[Lake], object]) -> None:
+def test_drift_ways_what_came_again_is_known_to_every_release(tmp_path: Path, way: Callable[[Lake], object]) -> None:
     """It has another name in the data files: handles read it, and the end of the hold finds what it is to drop."""
     old = "CREATE TABLE t (id BIGINT, a STRING, g STRING, h STRING);"
     steps = 'evolution("t", rename={"a": "b", "g": "gg"}, drop=["h"])'

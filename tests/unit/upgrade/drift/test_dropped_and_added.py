@@ -74,7 +74,7 @@ def test_a_column_that_somebody_added_again_is_drift_with_two_ways_on(tmp_path: 
     assert rows(lake.path("t"), "id", "a", "b") == [{**BEFORE, "a": None}, SINCE]
 
 
-def test_it_is_kept_while_the_way_back_is_open(tmp_path: Path) -> None:
+def test_dropped_and_added_is_kept_while_the_way_back_is_open(tmp_path: Path) -> None:
     lake, found = lake_of(tmp_path, hold=True)
     added_again(lake)
     with refused("drift", "t"):

@@ -65,7 +65,7 @@ def taken_over(lake: Lake) -> None:
     assert epoch_on_table(lake) == epoch(lake)
 
 
-def test_it_is_not_adopted(tmp_path: Path) -> None:
+def test_forgetful_tables_it_is_not_adopted(tmp_path: Path) -> None:
     site = Site(tmp_path)
     property_name = FORGETS.replace(".", "__")
     t, u = site.by_hand("t", [field("id", "long")], None, **{property_name: "interval 30 days"}), site.by_hand("u", [field("id", "long")])
@@ -129,7 +129,7 @@ def test_a_leader_puts_the_fence_anew_where_a_person_put_the_table_right(lake: L
 
 
 @pytest.mark.parametrize("begin", [claimed, promoted, expanded])
-def test_nothing_is_done_while_it_forgets(lake: Lake, begin: object) -> None:
+def test_forgetful_tables_nothing_is_done_while_it_forgets(lake: Lake, begin: object) -> None:
     generation = begin(lake, lake.second)  # type: ignore[operator]
     forget(lake)
     append(lake.path("t"), [{"id": 1, "g": "x"}] if begin is expanded else [{"id": 1}])

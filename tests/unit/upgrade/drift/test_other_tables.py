@@ -87,7 +87,7 @@ def test_the_new_table_is_taken_by_giving_the_old_one_back(lake: Lake) -> None:
     whole(lake)
 
 
-def test_it_is_not_taken_for_managed_already(lake: Lake) -> None:
+def test_other_tables_it_is_not_taken_for_managed_already(lake: Lake) -> None:
     anew(lake)
     with unwritten(lake.env), refused("another_table", "t"):
         adopt(lake.env, lake.first, [("t", str(lake.path("t")))])
@@ -180,7 +180,7 @@ def test_accept_takes_another_id_over_without_a_release(lake: Lake) -> None:
     for _ in range(2):
         done = accept(lake.env, lake.first)
     assert tree(lake.first) == folder and tree(lake.path("t")) == table
-    assert done.version is None and lake.state.shard_of(T).table_id == "NEW" and not lake.state.ahead
+    assert done.version is None and lake.state.shard_of(T).table_id == "NEW" and not lake.state.unreleased
     whole(lake)
     lake.upgrade(lake.second)
     whole(lake)

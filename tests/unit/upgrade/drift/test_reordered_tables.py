@@ -63,7 +63,7 @@ def test_a_release_over_another_order_and_back(tmp_path: Path, release: str) -> 
 @pytest.mark.parametrize("back", [False, True], ids=["on", "back"])
 @pytest.mark.parametrize("moment", range(0, 30, 2))
 @pytest.mark.parametrize("release", RELEASES)
-def test_it_dies_over_another_order_and_goes_on_or_back(tmp_path: Path, release: str, moment: int, back: bool) -> None:
+def test_reordered_tables_it_dies_over_another_order_and_goes_on_or_back(tmp_path: Path, release: str, moment: int, back: bool) -> None:
     """Somebody moves a column also between the death and what comes after it."""
     lake = lake_of(tmp_path, release)
     reorder(lake, "a", "id")

@@ -13,7 +13,7 @@ from tests.support.upgrades import deployed, expanded, releases, whole
 
 
 @pytest.mark.parametrize("rows_came", [False, True])
-def test_what_was_expanded_before_is_no_drift(tmp_path: Path, rows_came: bool) -> None:
+def test_end_hold_takes_over_what_was_expanded_before_is_no_drift(tmp_path: Path, rows_came: bool) -> None:
     one, two = "CREATE TABLE t (id BIGINT, gone INT);", "CREATE TABLE t (id BIGINT);"
     first, second, third = releases(
         tmp_path, (one, ""), (two, 'evolution("t", drop=["gone"])'), ("CREATE TABLE t (id BIGINT, n INT);", 'evolution("t")')

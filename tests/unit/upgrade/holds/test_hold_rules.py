@@ -174,13 +174,13 @@ def test_the_plan_lists_each_column_and_table_that_goes(held: tuple[Lake, Path])
     whole(lake)
 
 
-def test_what_is_deleted_is_in_the_digest(held: tuple[Lake, Path]) -> None:
+def test_hold_rules_what_is_deleted_is_in_the_digest(held: tuple[Lake, Path]) -> None:
     lake, third = held
     without, with_it = commands.plan(lake.env, third).plan.digest, commands.plan(lake.env, third, end_hold=True).plan.digest
     assert without != with_it
 
 
-def test_what_was_not_approved_to_go_does_not_go(held: tuple[Lake, Path]) -> None:
+def test_hold_rules_what_was_not_approved_to_go_does_not_go(held: tuple[Lake, Path]) -> None:
     """What the hold keeps is more than what the plan listed."""
     lake, third = held
     hold = lake.state.holds[Generation(2)]

@@ -53,7 +53,7 @@ def retired(lake: Lake) -> list[Path]:
     return [folder for folder in folders if folder is not None]
 
 
-def test_nothing_is_taken_away_before_its_time(lake: Lake) -> None:
+def test_holds_nothing_is_taken_away_before_its_time(lake: Lake) -> None:
     with unwritten(lake.env):
         outcome = commands.contract(lake.env)
     assert [(hold["generation"], hold["from"], hold["to"], hold["state"]) for hold in outcome.pending] == [(2, "1.0.0", "1.1.0", "open")]

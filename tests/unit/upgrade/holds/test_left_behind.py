@@ -72,7 +72,7 @@ def test_a_plan_that_ends_it_before_lists_it(lake: Lake) -> None:
     whole(lake)
 
 
-def test_it_is_in_nobodys_way(lake: Lake) -> None:
+def test_left_behind_is_in_nobodys_way(lake: Lake) -> None:
     """It keeps no way back: no hold waits for it, and tables may be changed."""
     commands.rollback(lake.env, jobs=no_spark)
     alter(lake.env, "ALTER TABLE t ADD COLUMNS (z INT)", jobs=no_spark)

@@ -46,7 +46,7 @@ def test_cancel_of_a_committed_release_names_the_rollback(tmp_path: Path) -> Non
     assert "schemamig rollback" in caught.value.next_action
 
 
-def test_what_is_committed_while_it_begins_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_what_is_committed_while_it_begins_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = releases(tmp_path, ("CREATE TABLE t (id BIGINT);", ""), ("CREATE TABLE t (id BIGINT, a INT);", 'evolution("t")'))
     lake = deployed(tmp_path, first, second)
     generation = expanded(lake, second)
@@ -64,7 +64,7 @@ def test_what_is_committed_while_it_begins_stays(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("verb", ["rollback", "cancel"])
-def test_what_the_generation_before_had_made_goes_too(tmp_path: Path, verb: str) -> None:
+def test_cancel_what_the_generation_before_had_made_goes_too(tmp_path: Path, verb: str) -> None:
     """No clean-up of a later commit may come for long, and `ledger verify` would tell of a table that nothing points to."""
     schemas = [f"CREATE TABLE a (id BIGINT{more});" for more in ("", ", x INT", ", x INT, y INT")]
     new = "CREATE TABLE n (id BIGINT);"

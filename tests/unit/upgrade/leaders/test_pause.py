@@ -180,7 +180,7 @@ def test_a_rename_that_was_announced_goes_on_to_the_commit(tmp_path: Path) -> No
     whole(lake)
 
 
-def test_what_the_plan_is_not_about_does_not_hold_it(tmp_path: Path) -> None:
+def test_pause_what_the_plan_is_not_about_does_not_hold_it(tmp_path: Path) -> None:
     lake = two_releases(
         tmp_path,
         "CREATE TABLE a (id BIGINT);\nCREATE TABLE b (id BIGINT);",
@@ -280,7 +280,7 @@ def test_a_pause_keeps_the_way_back_open(tmp_path: Path, scope: str | None) -> N
 # --- seals ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_killed_run_had_sealed_is_open_while_its_rerun_is_paused(rewriting: Rewritten, tmp_path: Path) -> None:
+def test_pause_what_a_killed_run_had_sealed_is_open_while_its_rerun_is_paused(rewriting: Rewritten, tmp_path: Path) -> None:
     held = 0
     count = len(moments(_expanded(rewriting, tmp_path / "count"), cutover))
     for at in rewritten.chosen(count, TRIES):

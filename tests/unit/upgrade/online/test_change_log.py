@@ -60,7 +60,7 @@ def test_every_element_that_came_to_its_end(lake: Lake) -> None:
     assert all(entry.generation == generation and entry.seconds >= 0 for entry in found.values())
 
 
-def test_it_began_with_the_first_commit_of_the_run_that_was_killed(lake: Lake) -> None:
+def test_change_log_began_with_the_first_commit_of_the_run_that_was_killed(lake: Lake) -> None:
     generation, moment = expanded(lake), 0
     while not commands.status(lake.env).document["elements"]:
         with pytest.raises(Crash):
@@ -83,7 +83,7 @@ def test_why_it_was_walked_back(lake: Lake) -> None:
     assert "walked back: 1 row(s) violate" in found["change check:pos"].detail
 
 
-def test_what_a_rollback_took_back(lake: Lake) -> None:
+def test_change_log_what_a_rollback_took_back(lake: Lake) -> None:
     generation = expanded(lake)
     commands.change(lake.env, generation, jobs=OnlineJobs())
     commands.rollback(lake.env, jobs=OnlineJobs())
@@ -92,7 +92,7 @@ def test_what_a_rollback_took_back(lake: Lake) -> None:
     assert all(detail.startswith("it was PUBLIC since ") for detail in undone.values())
 
 
-def test_what_others_committed_meanwhile(lake: Lake) -> None:
+def test_change_log_what_others_committed_meanwhile(lake: Lake) -> None:
     generation = expanded(lake)
     commands.change(lake.env, generation, jobs=OnlineJobs())
     for number in (2, 3):
@@ -116,7 +116,7 @@ class Looking(OnlineJobs):
         return super().run(job, request)
 
 
-def test_what_status_says_of_an_element(lake: Lake) -> None:
+def test_change_log_what_status_says_of_an_element(lake: Lake) -> None:
     generation, jobs = expanded(lake), Looking(lake=lake)
     commands.change(lake.env, generation, jobs=jobs)
     filling = next(seen for seen in jobs.seen if seen["column:n"]["state"] == "reorg")
@@ -131,7 +131,7 @@ def test_what_status_says_of_an_element(lake: Lake) -> None:
     assert {item["phase"] for item in commands.status(lake.env).document["elements"]} == {"done"}
 
 
-def test_what_an_element_waits_for(lake: Lake) -> None:
+def test_change_log_what_an_element_waits_for(lake: Lake) -> None:
     generation, jobs = expanded(lake), Looking(lake=lake)
     jobs.run = _died  # type: ignore[method-assign]
     with pytest.raises(Crash):

@@ -217,7 +217,7 @@ def test_a_table_that_is_clustered_otherwise_than_we_know(tmp_path: Path, after:
     assert "clustered by u, id" in found[0].message
 
 
-def test_it_is_no_drift_and_no_reason_to_stop(tmp_path: Path) -> None:
+def test_clustering_is_no_drift_and_no_reason_to_stop(tmp_path: Path) -> None:
     """Also where the release changes something else, and goes back."""
     lake = two_releases(tmp_path, BY_U, BY_U.replace("u INT)", "u INT, x INT)"), 'evolution("a")')
     cluster_by_hand(lake.path("a"), "id")
@@ -261,9 +261,9 @@ def test_clustering_by_hand(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     alter(lake.env, "ALTER TABLE a CLUSTER BY (u, id)", jobs=jobs)
     assert (clustered_by(lake), len(jobs.jobs("cluster"))) == (("u", "id"), 1)
-    ahead = lake.state.unreleased_of(A)
-    assert ahead is not None
-    assert ahead.declared.clustered_by == ("u", "id")
+    is_later = lake.state.unreleased_of(A)
+    assert is_later is not None
+    assert is_later.declared.clustered_by == ("u", "id")
     alter(lake.env, "ALTER TABLE a CLUSTER BY NONE", jobs=no_spark)
     assert clustered_by(lake) == ()
     whole(lake)

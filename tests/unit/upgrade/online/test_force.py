@@ -138,7 +138,7 @@ def _dies(folder: Path, moment: int, then: Callable[[Lake], None]) -> bool:
     return died
 
 
-def test_who_lifts_the_seal_of_a_twin_does_no_harm(lake: Lake) -> None:
+def test_force_who_lifts_the_seal_of_a_twin_does_no_harm(lake: Lake) -> None:
     busy = Busy(lake)
     controls.force(lake.env, "a")
     twin = iter([True])
@@ -163,7 +163,7 @@ def known(lake: Lake) -> Iterator[None]:
     assert dict(lake.state.controls) == before
 
 
-def test_what_is_said(lake: Lake) -> None:
+def test_force_what_is_said(lake: Lake) -> None:
     with known(lake), refused("unknown_collection", "nothing"):
         controls.force(lake.env, "nothing")
     controls.postpone(lake.env, "a")

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.errors import BadValue
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
 from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.rows.tables import change, insert, snapshot
@@ -48,7 +48,7 @@ def sound(lake: Lake) -> None:
     whole(lake)
 
 
-def test_there_and_back_and_there_while_others_write(tmp_path: Path) -> None:
+def test_online_checks_there_and_back_and_there_while_others_write(tmp_path: Path) -> None:
     lake = texts(tmp_path)
     before = constraints(lake)
     upgraded(lake)
@@ -77,7 +77,7 @@ def test_rows_that_break_it_are_found_before_anything_is_written(tmp_path: Path)
     assert snapshot(lake.path("a")).version == version
 
 
-def test_it_has_to_be_true_and_not_just_not_false(tmp_path: Path) -> None:
+def test_online_checks_it_has_to_be_true_and_not_just_not_false(tmp_path: Path) -> None:
     """Delta takes NULL for a violation."""
     lake = lake_of(tmp_path, "INT", "STRING", "CONSTRAINT c CHECK (CASE WHEN CAST(s AS STRING) = s THEN NULL ELSE true END)")
     insert(lake.path("a"), [{"id": 1, "s": 5}])
@@ -126,10 +126,10 @@ def test_a_row_that_would_break_it_once_back(tmp_path: Path, value: str, committ
     insert(lake.path("a"), [{"id": 1, "s": 5}])
     upgraded(lake) if committed else swapped(lake)
     insert(lake.path("a"), [{"id": 2, "s": value}, {"id": 3, "s": "3"}])
-    with pytest.raises(LossyRollback if committed else DoesNotGoBack) as caught:
+    with pytest.raises(LossyRollback if committed else NotInvertible) as caught:
         commands.rollback(lake.env, jobs=OnlineJobs())
     assert not committed or "1 row(s) break the CHECK c with s as INT" in caught.value.message
-    with pytest.raises(DoesNotGoBack, match="the CHECK c does not hold"):
+    with pytest.raises(NotInvertible, match="the CHECK c does not hold"):
         commands.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)
     assert table(lake) == {1: "5", 2: value, 3: "3"}
     change(lake.path("a"), lambda row: row | {"s": "2"} if row["id"] == 2 else row)
@@ -144,7 +144,7 @@ def test_a_row_that_breaks_it_between_the_look_and_the_way_back(tmp_path: Path) 
     upgraded(lake)
     insert(lake.path("a"), [{"id": 2, "s": "2"}])
     rival = Rival(lake, lambda path, number: insert(path, [{"id": 3, "s": "07"}]), 1, OUTDATED)
-    with pytest.raises((LossyRollback, DoesNotGoBack), match="the CHECK c does not hold"):
+    with pytest.raises((LossyRollback, NotInvertible), match="the CHECK c does not hold"):
         commands.rollback(rival.env, jobs=OnlineJobs())
     change(lake.path("a"), lambda row: None if row["id"] == 3 else row)
     commands.rollback(lake.env, jobs=OnlineJobs())

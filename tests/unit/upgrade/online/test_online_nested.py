@@ -46,7 +46,7 @@ def found(lake: Lake) -> list[dict[str, Any]]:
     return rows(lake.path("a"), "id", "a", "m")
 
 
-def test_there_and_back_while_others_write(tmp_path: Path) -> None:
+def test_online_nested_there_and_back_while_others_write(tmp_path: Path) -> None:
     lake = filled(tmp_path / "lake")
     declared = fingerprints(lake)
     upgraded(lake)
@@ -127,7 +127,7 @@ def test_a_value_inside_that_does_not_fit(tmp_path: Path) -> None:
     whole(lake)
 
 
-def test_only_the_part_that_does_not_go_back_is_lost(tmp_path: Path) -> None:
+def test_online_nested_only_the_part_that_does_not_go_back_is_lost(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, "id BIGINT, a STRUCT<b: INT, c: INT>", "id BIGINT, a STRUCT<b: STRING, c: INT>")
     insert(lake.path("a"), [{"id": 1, "a": {"b": 1, "c": 1}}, {"id": 2, "a": None}])
     upgraded(lake)
@@ -190,7 +190,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("reason", "old", "new", "how"), [(reason, *item) for reason, item in REFUSED.items()], ids=REFUSED)
-def test_what_is_refused(tmp_path: Path, reason: str, old: str, new: str, how: str) -> None:
+def test_online_nested_what_is_refused(tmp_path: Path, reason: str, old: str, new: str, how: str) -> None:
     lake = lake_of(tmp_path, f"id BIGINT, {old}", f"id BIGINT, {new}", f'evolution("a", {how})')
     with refused("not_online", "a") as items:
         commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
@@ -205,7 +205,7 @@ def test_what_is_refused(tmp_path: Path, reason: str, old: str, new: str, how: s
         ("a STRUCT<b: STRING>) CLUSTER BY (a.b", "a STRUCT<b: INT>) CLUSTER BY (a.b"),
     ],
 )
-def test_what_only_a_rewrite_does(tmp_path: Path, old: str, new: str) -> None:
+def test_online_nested_what_only_a_rewrite_does(tmp_path: Path, old: str, new: str) -> None:
     lake = lake_of(tmp_path, f"id BIGINT, {old}", f"id BIGINT, {new}")
     with refused("needs_rewrite", "a"):
         commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())

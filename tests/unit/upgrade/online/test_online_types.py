@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.upgrade.execute import rename_swaps
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from airflow_provider_schemamig.core.upgrade.tables import column_swap
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import OPEN_RACES, TRIES
-from airflow_provider_schemamig.core.upgrade.tables.errors import DoesNotGoBack, SwapRaced
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.rows.tables import change, insert, set_property, snapshot
@@ -150,7 +150,7 @@ def test_writers_that_are_always_faster_wait_the_third_time(tmp_path: Path) -> N
     whole(lake)
 
 
-def test_what_a_seal_lets_through_may_be_faster_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_online_types_what_a_seal_lets_through_may_be_faster_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = texts(tmp_path)
     monkeypatch.setattr(column_swap, "OPEN_RACES", TRIES)
     monkeypatch.setattr(rename_swaps, "OPEN_RACES", TRIES)
@@ -220,7 +220,7 @@ def test_rows_written_since_go_back(tmp_path: Path) -> None:
     whole(lake)
 
 
-def test_nothing_written_since_needs_no_spark(tmp_path: Path) -> None:
+def test_online_types_nothing_written_since_needs_no_spark(tmp_path: Path) -> None:
     lake = upgraded(texts(tmp_path))
     commands.rollback(lake.env)
     assert table(lake) == {1: "007", 2: None, 3: "3"}
@@ -254,7 +254,7 @@ def test_a_value_that_does_not_go_back(tmp_path: Path, committed: bool) -> None:
     lake = numbers(tmp_path)
     upgraded(lake) if committed else swapped(lake)
     insert(lake.path("a"), [{"id": 2, "s": "two"}, {"id": 3, "s": "3"}])
-    with pytest.raises(LossyRollback if committed else DoesNotGoBack):
+    with pytest.raises(LossyRollback if committed else NotInvertible):
         commands.rollback(lake.env, jobs=OnlineJobs())
     assert table(lake) == {1: "7", 2: "two", 3: "3"}
     commands.rollback(lake.env, jobs=OnlineJobs(), allow_lossy=True)
@@ -326,7 +326,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("reason", "before", "after"), [(reason, *found) for reason, found in REFUSED.items()], ids=REFUSED)
-def test_what_is_refused(tmp_path: Path, reason: str, before: str, after: str) -> None:
+def test_online_types_what_is_refused(tmp_path: Path, reason: str, before: str, after: str) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     with refused("not_online", "a") as found:
         commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())

@@ -111,7 +111,7 @@ def test_a_rollback_ends_the_waiting(lake: Lake) -> None:
     whole(lake)
 
 
-def test_what_was_swapped_is_swapped_back_before_it_waits(lake: Lake) -> None:
+def test_postpone_what_was_swapped_is_swapped_back_before_it_waits(lake: Lake) -> None:
     """Killed between the swap and the ledger, and postponed since."""
     generation = expanded(lake)
 
@@ -170,7 +170,7 @@ def test_one_word_takes_it_all_back(lake: Lake) -> None:
         controls.postpone(lake.env, "nothing")
 
 
-def test_it_is_of_one_collection(lake: Lake) -> None:
+def test_postpone_is_of_one_collection(lake: Lake) -> None:
     controls.postpone(lake.env, "a")
     shown = commands.status(lake.env).document["controls"]
     assert [(item["collection"], item["last_step"], item["paused"]) for item in shown] == [("a", True, True)]

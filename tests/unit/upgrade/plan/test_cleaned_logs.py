@@ -164,7 +164,7 @@ def test_the_plan_says_where_history_is_kept_for_a_shorter_time_than_the_hold(tm
     assert notes(lake, timedelta(minutes=30)) == {}
 
 
-def test_what_the_release_declares_counts(tmp_path: Path) -> None:
+def test_cleaned_logs_what_the_release_declares_counts(tmp_path: Path) -> None:
     short = " TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 8 days')"
     lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT)", f"CREATE TABLE t (id BIGINT, g STRING){short}", EVOLVE)
     assert notes(lake) == {}
@@ -176,7 +176,7 @@ def test_a_longer_hold_than_the_default_of_the_log(lake: Lake, tmp_path: Path) -
     assert notes(other) == {} and sorted(notes(other, timedelta(days=60))) == ["t"]
 
 
-def test_what_an_older_hold_needs_counts_from_its_own_beginning(tmp_path: Path) -> None:
+def test_cleaned_logs_what_an_older_hold_needs_counts_from_its_own_beginning(tmp_path: Path) -> None:
     """The log is kept for 30 hours; the older release is 10 hours old."""
     short = kept(30)
     folders = releases(

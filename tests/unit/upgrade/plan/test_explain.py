@@ -205,7 +205,7 @@ def test_settling_is_explained_with_its_collections(tmp_path: Path) -> None:
     assert "left open on a" in found["settle"].summary
 
 
-def test_it_names_who_is_fenced_from_which_stage_on(tmp_path: Path) -> None:
+def test_explain_names_who_is_fenced_from_which_stage_on(tmp_path: Path) -> None:
     old = "CREATE TABLE a (n INT, x FLOAT, m INT NOT NULL);\nCREATE TABLE stats (id BIGINT);\nCREATE TABLE gone (id BIGINT);"
     new = "CREATE TABLE a (n BIGINT, x DOUBLE, m INT);\nCREATE TABLE stats (id STRING);"
     lake = two_releases(tmp_path, old, new, 'evolution("a"), replacement("stats"), removal("gone")')

@@ -157,7 +157,7 @@ def test_a_schema_evolved_by_hand_does_not_bring_it_in(tmp_path: Path) -> None:
     assert isinstance(answer, Incompatible) and [reason.change for reason in answer.reasons] == ["unusable_expression"]
 
 
-def test_what_an_adopted_table_has_had_stays_and_comes_back(tmp_path: Path) -> None:
+def test_expressions_what_an_adopted_table_has_had_stays_and_comes_back(tmp_path: Path) -> None:
     """A CHECK by somebody's own function: it is theirs, dropped by them it is reverted, and dropped by a release it is rolled back."""
     site = Site(tmp_path)
     fields, check = [field("id", "long")], {"delta__constraints__c": "mine(id) > 0"}

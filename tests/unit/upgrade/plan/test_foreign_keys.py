@@ -34,7 +34,7 @@ def flight(plane: str | None) -> pa.Table:
     return pa.table({"id": [9], "plane": pa.array([plane], pa.string())})
 
 
-def test_it_is_asked_twice_and_then_kept_by_our_writers(lake: Lake) -> None:
+def test_foreign_keys_it_is_asked_twice_and_then_kept_by_our_writers(lake: Lake) -> None:
     jobs = OnlineJobs()
     commands.upgrade(lake.env, lake.second, jobs=jobs)
     whole(lake)

@@ -136,7 +136,7 @@ def test_rows_do_not_count(lake: Lake) -> None:
     assert plan_of(lake).digest == before
 
 
-def test_what_is_left_over_from_before_does_not_count(tmp_path: Path) -> None:
+def test_plan_what_is_left_over_from_before_does_not_count(tmp_path: Path) -> None:
     """Neither an open hold nor what a dead leader has to have settled."""
     first, second, third = releases(
         tmp_path,
@@ -251,7 +251,7 @@ def test_preflight_writes_nothing_that_a_reader_of_the_lake_sees(lake: Lake) -> 
     assert {name.split("/")[1] for name in new} == shards, "replacement shards, and nothing else"
 
 
-def test_nothing_to_do_claims_nothing(lake: Lake) -> None:
+def test_plan_nothing_to_do_claims_nothing(lake: Lake) -> None:
     lake.upgrade(lake.second)
     with unwritten(lake.env):
         checked = commands.preflight(lake.env, lake.second, jobs=FakeJobs())

@@ -40,7 +40,7 @@ NOT_ONLINE = [
 
 
 @pytest.mark.parametrize(("before", "after", "op", "path"), NOT_ONLINE, ids=[f"{after} {op}" for _, after, op, _ in NOT_ONLINE])
-def test_what_no_operation_makes_is_refused(tmp_path: Path, before: str, after: str, op: str, path: str) -> None:
+def test_refusals_what_no_operation_makes_is_refused(tmp_path: Path, before: str, after: str, op: str, path: str) -> None:
     b = "CREATE TABLE b (id BIGINT NOT NULL, PRIMARY KEY (id));"
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});{b}", f"CREATE TABLE a ({after});{b}", 'evolution("a")')
     with unwritten(lake.env), refused("not_online", "a") as found:
@@ -90,7 +90,7 @@ def test_a_table_changed_behind_our_back_stops_everything(tmp_path: Path, case: 
 
 
 @pytest.mark.parametrize("change", ["rows", "undeclared property", "comment"])
-def test_what_nobody_depends_on_is_no_drift(tmp_path: Path, change: str) -> None:
+def test_refusals_what_nobody_depends_on_is_no_drift(tmp_path: Path, change: str) -> None:
     lake = two_releases(tmp_path, A, AX, 'evolution("a")')
     match change:
         case "rows":
@@ -319,7 +319,7 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "question"), QUESTIONS, ids=[question["kind"] for _, _, question in QUESTIONS])
-def test_what_is_asked_of_the_rows(tmp_path: Path, before: str, after: str, question: dict[str, Any]) -> None:
+def test_refusals_what_is_asked_of_the_rows(tmp_path: Path, before: str, after: str, question: dict[str, Any]) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     jobs = FakeJobs()
     commands.plan(lake.env, lake.second, jobs=jobs)

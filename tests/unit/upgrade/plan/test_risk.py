@@ -22,7 +22,7 @@ def planned(folder: Path, new: str, steps: str) -> Lake:
 def reasons(lake: Lake, **options: bool) -> tuple[str, ...]:
     report = commands.plan(lake.env, lake.second)
     assert not report.refusals
-    return reasons_to_ask(report.explained, **{"has_way_back": True, **options})
+    return reasons_to_ask(report.explained, **{"has_hold": True, **options})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def reasons(lake: Lake, **options: bool) -> tuple[str, ...]:
     ],
     ids=["a new collection", "a CHECK less", "a comment", "a default"],
 )
-def test_what_breaks_nobody_passes(tmp_path: Path, new: str, steps: str, request: pytest.FixtureRequest) -> None:
+def test_plan_risk_what_breaks_nobody_passes(tmp_path: Path, new: str, steps: str, request: pytest.FixtureRequest) -> None:
     found = reasons(planned(tmp_path, new, steps))
     if "default" in request.node.callspec.id:  # a table feature, which stays
         assert all(reason.startswith("a: for good: ") for reason in found) and found
@@ -61,7 +61,7 @@ def test_what_breaks_nobody_passes(tmp_path: Path, new: str, steps: str, request
     ],
     ids=["an added column", "a rename", "a widening", "a relaxation", "NOT NULL", "a removal", "a replacement", "another type"],
 )
-def test_what_breaks_somebody_is_asked_about(tmp_path: Path, new: str, steps: str, reason: str) -> None:
+def test_plan_risk_what_breaks_somebody_is_asked_about(tmp_path: Path, new: str, steps: str, reason: str) -> None:
     found = reasons(planned(tmp_path, new, steps))
     assert [text for text in found if text.startswith(reason)], found
 
@@ -74,4 +74,4 @@ def test_added_columns_pass_where_nobody_writes_by_position(tmp_path: Path) -> N
 
 def test_without_a_way_back_somebody_is_asked(tmp_path: Path) -> None:
     lake = planned(tmp_path, f"{OLD} CREATE TABLE c (id BIGINT);", "")
-    assert reasons(lake, has_way_back=False) == ("there is no way back: the hold is 0",)
+    assert reasons(lake, has_hold=False) == ("there is no way back: the hold is 0",)

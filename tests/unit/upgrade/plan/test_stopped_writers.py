@@ -42,7 +42,7 @@ def notes(lake: Lake) -> dict[str, str]:
     return {note.partition(":")[0]: note for note in found if "without schemamig's handles" in note}
 
 
-def test_who_writes_to_a_table_that_is_sealed(lake: Lake) -> None:
+def test_stopped_writers_who_writes_to_a_table_that_is_sealed(lake: Lake) -> None:
     assert notes(lake) == {}, "our own commits are nobody's"
     for collection in ("swapped", "gone", "kept"):
         committed(lake, collection, engineInfo="Apache-Spark/4.2.0 Delta-Lake/4.4.0", userName="ingest")
@@ -56,7 +56,7 @@ def test_who_writes_to_a_table_that_is_sealed(lake: Lake) -> None:
     assert found["gone"].index("delta-rs") < found["gone"].index("Apache-Spark"), "the newest first"
 
 
-def test_what_is_old_or_ours_or_moves_rows_only_is_left_out(lake: Lake) -> None:
+def test_stopped_writers_what_is_old_or_ours_or_moves_rows_only_is_left_out(lake: Lake) -> None:
     committed(lake, "gone", days=31, engineInfo="an old one")
     lake.env.writer("gone", release="1.0.0").append(pa.table({"id": [1]}))
     assert notes(lake) == {}

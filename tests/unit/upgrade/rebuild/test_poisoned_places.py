@@ -130,7 +130,7 @@ def test_a_table_that_another_one_lies_in_is_not_deleted(tmp_path: Path) -> None
     assert not (tmp_path / "lake" / retired.uri).exists()
 
 
-def test_what_is_mended_by_hand_is_deleted(tmp_path: Path, victim: Path) -> None:
+def test_poisoned_places_what_is_mended_by_hand_is_deleted(tmp_path: Path, victim: Path) -> None:
     lake = two_releases(tmp_path, ONE, TWO, 'evolution("t"), removal("g")')
     lake.upgrade(lake.second)
     make_holds_due(lake)

@@ -83,7 +83,7 @@ def test_collections_are_what_they_were(lake: Lake, tmp_path: Path) -> None:
     assert any(note.startswith("r/") for note in done.notes), "the retired table is told"
 
 
-def test_it_goes_on_from_there(lake: Lake, tmp_path: Path) -> None:
+def test_rebuild_goes_on_from_there(lake: Lake, tmp_path: Path) -> None:
     lose(lake)
     done = rebuild(elsewhere(lake.env), lake.second)
     again = replace(lake, env=elsewhere(lake.env))
@@ -211,7 +211,7 @@ def rows_of(lake: Lake) -> tuple[list[object], list[object]]:
 @pytest.mark.some(5)
 @pytest.mark.parametrize("back", [False, True], ids=["upgrade", "rollback"])
 @pytest.mark.parametrize("moment", range(MOMENTS))
-def test_it_is_right_or_asks_wherever_a_leader_died(swapping: Lake, moment: int, back: bool) -> None:
+def test_rebuild_is_right_or_asks_wherever_a_leader_died(swapping: Lake, moment: int, back: bool) -> None:
     if back:
         swapping.upgrade(swapping.second)
     with contextlib.suppress(Crash):

@@ -254,7 +254,7 @@ BINDING = {
 
 
 @pytest.mark.parametrize(("key", "value", "shown"), BINDING.values(), ids=BINDING.keys())
-def test_what_only_the_table_has_and_binds_writers_is_refused(lake: Lake, key: str, value: str, shown: str) -> None:
+def test_rebuild_evidence_what_only_the_table_has_and_binds_writers_is_refused(lake: Lake, key: str, value: str, shown: str) -> None:
     """An upgrade that died left it: the next one would take it for made, and for looked at."""
     foreign.set_property(lake.path("flights"), key, value)
     lose(lake)

@@ -191,7 +191,7 @@ def test_restored_twice_they_leap_twice(scene: Scene) -> None:
     assert (second.generation, second.epoch) == (first.generation + LEAP, first.epoch + LEAP)
 
 
-def test_there_has_to_be_room_above(scene: Scene) -> None:
+def test_restored_numbers_there_has_to_be_room_above(scene: Scene) -> None:
     """A transaction version is a signed 64-bit number."""
     assert HIGHEST_EPOCH * EPOCH_STRIDE < 2**63
     high = Epoch(HIGHEST_EPOCH - LEAP)

@@ -56,7 +56,7 @@ def test_it_is_filled_again_where_its_input_moved(lake: Lake) -> None:
     whole(lake)
 
 
-def test_there_and_back_and_there_again(lake: Lake) -> None:
+def test_filled_new_there_and_back_and_there_again(lake: Lake) -> None:
     jobs = FakeJobs({"total": 7})
     commands.upgrade(lake.env, lake.second, jobs=jobs)
     commands.rollback(lake.env)

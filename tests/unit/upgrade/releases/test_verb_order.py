@@ -129,7 +129,7 @@ def test_every_verb_again_after_the_commit_changes_nothing(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("verb", ["promote", *LEADER_VERBS])
-def test_what_was_rolled_back_stays_so(lake: Lake, verb: str) -> None:
+def test_verb_order_what_was_rolled_back_stays_so(lake: Lake, verb: str) -> None:
     expanded(lake, lake.second)
     commands.rollback(lake.env)
     version = lake.state.version
@@ -144,7 +144,7 @@ def test_what_was_rolled_back_stays_so(lake: Lake, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["promote", *LEADER_VERBS])
-def test_what_a_later_generation_overtook_is_fenced(lake: Lake, verb: str) -> None:
+def test_verb_order_what_a_later_generation_overtook_is_fenced(lake: Lake, verb: str) -> None:
     claimed(lake, lake.second, claim_id="slow")
     lake.upgrade(lake.second, claim_id="fast")
     state = lake.state
@@ -188,7 +188,7 @@ def test_a_table_that_was_changed_since_preflight(lake: Lake) -> None:
         commands.promote(lake.env, generation)
 
 
-def test_what_the_tables_have_since_preflight(tmp_path: Path) -> None:
+def test_verb_order_what_the_tables_have_since_preflight(tmp_path: Path) -> None:
     """1.2.0 was checked when 1.1.0 stood to be rolled back; since then a hidden column is left, and there is less to be done."""
     wider = "CREATE TABLE a (id BIGINT, x STRING, y STRING);"
     first, second, third = releases(tmp_path, (A, ""), (AX, 'evolution("a")'), (wider, 'evolution("a")'))
@@ -286,7 +286,7 @@ def test_a_shard_that_is_gone_is_not_promoted(filling: Lake) -> None:
         commands.promote(filling.env, SECOND)
 
 
-def test_what_only_rearranges_makes_no_fill_stale_and_what_deletes_does(filling: Lake) -> None:
+def test_verb_order_what_only_rearranges_makes_no_fill_stale_and_what_deletes_does(filling: Lake) -> None:
     claimed_with(filling, FakeJobs({"n": 7}))
     foreign.compact(filling.path("a"))
     assert commands.to_change(filling.env, SECOND) == ()
@@ -294,7 +294,7 @@ def test_what_only_rearranges_makes_no_fill_stale_and_what_deletes_does(filling:
     assert commands.to_change(filling.env, SECOND) == ("b",)
 
 
-def test_what_was_filled_twice_and_compacted_is_not_its_users(filling: Lake) -> None:
+def test_verb_order_what_was_filled_twice_and_compacted_is_not_its_users(filling: Lake) -> None:
     """Delta compacts by itself after a fill, so that no version tells which commits were fills."""
     jobs = FakeJobs({"n": 7}, compacts=True)
     claimed_with(filling, jobs)
@@ -309,7 +309,7 @@ def test_what_was_filled_twice_and_compacted_is_not_its_users(filling: Lake) -> 
     assert filling.version == "1.0.0"
 
 
-def test_what_users_deleted_from_a_replacement_is_lost_by_a_rollback(filling: Lake) -> None:
+def test_verb_order_what_users_deleted_from_a_replacement_is_lost_by_a_rollback(filling: Lake) -> None:
     commands.upgrade(filling.env, filling.second, jobs=FakeJobs({"n": 7}))
     foreign.delete_all(filling.path("b"))
     with refused("lossy_rollback"):

@@ -208,7 +208,7 @@ def test_an_unknown_collection(lake: Lake) -> None:
     ],
     ids=["add column", "append", "delete", "another compaction", "drop column"],
 )
-def test_what_happens_meanwhile_stays(lake: Lake, event: Callable[[Lake], object], tmp_path: Path) -> None:
+def test_compaction_what_happens_meanwhile_stays(lake: Lake, event: Callable[[Lake], object], tmp_path: Path) -> None:
     alone = replace(lake, env=Environment.open(str(tmp_path / "alone")))
     shutil.copytree(tmp_path / "lake", tmp_path / "alone")
     event(alone)
@@ -232,7 +232,7 @@ def test_files_with_the_schema_of_before_are_thrown_away(lake: Lake) -> None:
     assert len(list(lake.path("events").glob("schemamig-compact-*/*.parquet"))) == 1
 
 
-def test_who_is_slower_each_time_gives_up_and_nothing_is_lost(lake: Lake) -> None:
+def test_compaction_who_is_slower_each_time_gives_up_and_nothing_is_lost(lake: Lake) -> None:
     before = rows(lake.path("events"), "id", "n", "late")
     columns = [LATER]
 

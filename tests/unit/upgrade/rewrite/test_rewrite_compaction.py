@@ -43,7 +43,7 @@ def compacting(found: Rewritten) -> RowJobs:
     return runner
 
 
-def test_there_and_back(found: Rewritten) -> None:
+def test_rewrite_compaction_there_and_back(found: Rewritten) -> None:
     commands.upgrade(found.env, found.lake.second, jobs=compacting(found))
     found.check("1.1.0")
     found.write_all(3)

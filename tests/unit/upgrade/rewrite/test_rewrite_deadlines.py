@@ -101,7 +101,7 @@ def test_rounds_that_take_too_long_are_refused_before_the_seal_with_the_figures(
     assert found.version == "1.0.0"
 
 
-def test_who_lets_writers_wait_longer_gets_through(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewrite_deadlines_who_lets_writers_wait_longer_gets_through(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
     cut_over(found, monkeypatch, round_seconds=40.0, seal_seconds=600)
     found.check("1.1.0")
 
@@ -145,7 +145,7 @@ class Slow(RowJobs):
         return {**found, "statement_seconds": self.seconds} if request.get("timed") else found
 
 
-def test_what_this_spark_cannot_catch_up_with_is_refused_before_anything_is_claimed(found: Rewritten) -> None:
+def test_rewrite_deadlines_what_this_spark_cannot_catch_up_with_is_refused_before_anything_is_claimed(found: Rewritten) -> None:
     slow = Slow(jobs().queries, seconds=15.0)
     before = found.state.version
     with refused("seal_too_short") as caught:

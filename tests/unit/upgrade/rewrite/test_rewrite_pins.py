@@ -52,7 +52,7 @@ def hours(count: int) -> tuple[str, str | None]:
     return f"interval {count} hours", f"interval {count} hours" if count > 720 else None
 
 
-def test_there_and_back(found: Rewritten) -> None:
+def test_rewrite_pins_there_and_back(found: Rewritten) -> None:
     row = pin(found.env, "keyed", "me", 400)
     assert kept(found) == hours(400)
     assert dict(row.properties) == {FILES: OWN, LOG: None}

@@ -209,12 +209,12 @@ def test_a_writer_at_every_write(deployed: Rewritten, ready: Rewritten, upgraded
     claim.write_all(1)
     sweep(claim, tmp_path / "tail", follow, write, copied, tries)
 
-    def went_back(found: Rewritten, error: BaseException | None) -> None:
+    def was_rolled_back(found: Rewritten, error: BaseException | None) -> None:
         if error is not None:
             back(found.env, jobs())
         found.check("1.0.0")
 
-    sweep(upgraded, tmp_path / "back", back, write, went_back, tries)
+    sweep(upgraded, tmp_path / "back", back, write, was_rolled_back, tries)
 
 
 # --- a copy that is given up while a twin uses it ----------------------------------------------------------------------------------------

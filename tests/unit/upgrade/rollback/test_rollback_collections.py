@@ -156,7 +156,7 @@ def test_rows_in_a_table_that_evolved_are_kept_and_so_no_loss(tmp_path: Path) ->
 # --- nothing to roll back ------------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_was_ever_promoted(tmp_path: Path) -> None:
+def test_rollback_collections_nothing_was_ever_promoted(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, A, A + B, "")
     fresh = Lake(lake.env.open(str(tmp_path / "fresh")), lake.first, lake.second)
     with refused("no_environment"):

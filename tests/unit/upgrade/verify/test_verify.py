@@ -94,7 +94,7 @@ def test_every_operation_in_every_state(tmp_path: Path, name: str, every_write: 
     assert seen or operation.after.endswith("UNIQUE (u)"), "a key is no commit on the table"
 
 
-def test_what_the_log_tells_starts_no_jvm(tmp_path: Path) -> None:
+def test_verify_what_the_log_tells_starts_no_jvm(tmp_path: Path) -> None:
     lake = one_release(tmp_path, "CREATE TABLE a (id BIGINT NOT NULL, n INT); CREATE TABLE b (id BIGINT PRIMARY KEY);", {"id": 1})
     found = verified(lake, no_spark)
     assert [(item.collection, item.element, item.version) for item in found.kept] == [
@@ -368,7 +368,7 @@ def test_a_batch_that_fills_in_nothing_is_found_out(tmp_path: Path) -> None:
 # --- while it runs -------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_found_while_the_ledger_moves_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_what_is_found_while_the_ledger_moves_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It read the ledger, and only then somebody wrote down a change and made it."""
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, n INT);", 'evolution("a")')
     looks: list[int] = []

@@ -142,7 +142,7 @@ def test_some_collections_only(lake: Lake) -> None:
     assert dict(found.validated) == {TAIL: Validated(1)}
 
 
-def test_what_our_own_writers_bring_is_right(lake: Lake) -> None:
+def test_verify_keys_what_our_own_writers_bring_is_right(lake: Lake) -> None:
     first = verified(lake, KeysVerified())
     lake.env.writer("t").append(pa.table({"id": [8], "plane": ["N1"]}))
     assert verified(lake, first).findings == ()
@@ -170,7 +170,7 @@ def watched(lake: Lake, *collections: str) -> tuple[list[tuple[str, str, int | N
     return told, [(check["collection"], len(check["new_files"]) if "new_files" in check else None) for check in jobs.asked]
 
 
-def test_what_was_looked_at_is_remembered(lake: Lake) -> None:
+def test_verify_keys_what_was_looked_at_is_remembered(lake: Lake) -> None:
     assert watched(lake) == ([], [("planes", None), ("t", None), ("t", None)])
     assert not marks(lake, "../t").exists() and marks(lake, "t").exists()
     before = tree(lake.path("t").parents[1])
@@ -206,7 +206,7 @@ def test_a_mark_of_another_table_counts_for_nothing(tmp_path: Path) -> None:
     assert watched(lake) == ([], [("t", None), ("t", None)])
 
 
-def test_nothing_is_marked_where_asking_failed(lake: Lake) -> None:
+def test_verify_keys_nothing_is_marked_where_asking_failed(lake: Lake) -> None:
     class Broken(KeyJobs):
         def run(self, job: str, request: Mapping[str, Any]) -> dict[str, Any]:
             raise OSError("no Spark")

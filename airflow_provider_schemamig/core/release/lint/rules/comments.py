@@ -1,17 +1,27 @@
-"""SM002 to SM004: the comments that allow findings. They cannot be allowed themselves."""
+"""SM001: what a migration module says of itself. SM002 to SM004: the comments that allow findings; they cannot be allowed themselves."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from airflow_provider_schemamig.core.release.lint.hit import Hit
 from airflow_provider_schemamig.core.release.lint.model import Rule, Severity, rule
-from airflow_provider_schemamig.core.release.lint.rules import change, loss, module, schema
+from airflow_provider_schemamig.core.release.lint.rules import change, loss, schema
 from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.release.lint.suppress import suppressions
 
+_WHY = re.compile(r"^\s*Why:\s*\S", re.MULTILINE)
+
+
+@rule("SM001", "no-why", Severity.ERROR, "the module's docstring does not say why")
+def no_why(subject: Subject) -> Iterator[Hit]:
+    if subject.migration is not None and _WHY.search(subject.migration.docstring) is None:
+        yield subject.in_module(1, None, "the docstring has no paragraph that begins with `Why:`")
+
+
 #: Every rule that may be allowed.
-ALLOWABLE: tuple[Rule, ...] = (*module.RULES, *loss.RULES, *change.RULES, *schema.RULES)
+ALLOWABLE: tuple[Rule, ...] = (no_why, *loss.RULES, *change.RULES, *schema.RULES)
 _BY_CODE: Mapping[str, Rule] = {known.code: known for known in ALLOWABLE}
 
 

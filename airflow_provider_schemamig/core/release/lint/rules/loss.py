@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
 
 _TIMES = {"timestamp", "timestamp_ntz"}
-_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_INTEGER_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 @rule("SM101", "column-dropped", Severity.WARNING, "a column is dropped: its values are gone when the hold is over")
@@ -131,7 +131,7 @@ def _loses_digits(old: str, new: str) -> bool:
     if before is None or before[1] == 0:
         return new in ("float", "double") and before is not None and before[0] > 15
     after = decimal_of(new)
-    return new in _WHOLE_DIGITS or new in ("float", "double") or (after is not None and after[1] < before[1])
+    return new in _INTEGER_DIGITS or new in ("float", "double") or (after is not None and after[1] < before[1])
 
 
 def _last_with(subject: Subject, collection: CollectionName, path: ColumnPath | None = None) -> Version | None:

@@ -48,7 +48,7 @@ def schemas_rolled_back(state: State, plan: Plan, generation: Generation) -> lis
     return [] if target.ahead else [Put(replace(entry, rolled_back=generation)) for entry in found if entry.rolled_back is None]
 
 
-def restated_back(state: State, hold: Hold, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
+def restated_as_before(state: State, hold: Hold, goal: dict[CollectionName, Fingerprint]) -> list[Update]:
     """Give the collections whose comments or order alone a release changed those of before, as its hold has them: no table has to know.
     ``goal``: as the release before has the collections."""
     updates: list[Update] = []
@@ -58,8 +58,8 @@ def restated_back(state: State, hold: Hold, goal: dict[CollectionName, Fingerpri
         goal |= state.released(Object(name, known.shard, old.schema_id, fingerprint(old.declared)))
         updates += [Put(replace(current, schema_id=schema_id, declared=old.declared, release=old.release))]
         updates += [Put(replace(known, schema_id=schema_id))]
-        ahead = state.ahead.get((name, old.schema_id))
-        updates += [] if ahead is None else [Put(replace(ahead, schema_id=schema_id))]
+        unreleased = state.unreleased.get((name, old.schema_id))
+        updates += [] if unreleased is None else [Put(replace(unreleased, schema_id=schema_id))]
     return updates
 
 

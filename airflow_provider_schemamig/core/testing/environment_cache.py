@@ -7,25 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_schemamig.core.names import Version
-from airflow_provider_schemamig.core.testing.path_runner import Stop, Track
+from airflow_provider_schemamig.core.testing.path_runner import CachedEnvironment, PathRunner
 from airflow_provider_schemamig.core.testing.results import PathEnded, PathFinding, PathKind, PathVerdict, Report, Result, UpgradePath
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """How a stop came about. ``stop`` None: no environment at the version can be made at all. ``step``: the clean run of the step to it;
+    """How a cached environment came about. ``cached`` None: none at the version can be made. ``step``: the clean run of the step to it;
     None where an environment is simply new. ``writes``: how many moments to die that step had."""
 
-    stop: Stop | None
+    cached: CachedEnvironment | None
     step: Result | None
     writes: int = 0
 
 
 @dataclass
-class Stops:
-    """``track_to``: the track whose release leads to a version; ``before``: the version it comes from, None to begin there."""
+class EnvironmentCache:
+    """``runner_to``: the runner whose release leads to a version; ``before``: the version it comes from, None to begin there."""
 
-    track_to: Callable[[Version], Track]
+    runner_to: Callable[[Version], PathRunner]
     before: Callable[[Version], Version | None]
     has_spark: bool
     _made: dict[Version, Arrival] = field(default_factory=dict)
@@ -42,23 +42,23 @@ class Stops:
 
     def _make(self, before: Version | None, version: Version) -> Arrival:
         """Reach ``version``; where the way is blocked, later versions go on from a new environment."""
-        track = self.track_to(version)
-        known = None if before is None else self._made[before].stop
+        runner = self.runner_to(version)
+        known = None if before is None else self._made[before].cached
         if known is None:
-            stop, report = _tried(lambda report: track.begin(version, report))
+            cached, report = _tried(lambda report: runner.begin(version, report))
             if before is None:
-                return Arrival(stop, None)
+                return Arrival(cached, None)
             path = UpgradePath(PathKind.STEP, before, version)
-            return Arrival(stop, Result(path, PathVerdict.FAILED, (no_start(before),)))
+            return Arrival(cached, Result(path, PathVerdict.FAILED, (no_start(before),)))
         path, started = UpgradePath(PathKind.STEP, known.version, version), time.monotonic()
-        without = () if self.has_spark else track.spark_for(known.version, version)
+        without = () if self.has_spark else runner.spark_for(known.version, version)
         if without:
-            return Arrival(_tried(lambda report: track.begin(version, report))[0], needs_spark(path, without))
-        stop, report = _tried(lambda report: track.step(known, version, report))
+            return Arrival(_tried(lambda report: runner.begin(version, report))[0], needs_spark(path, without))
+        cached, report = _tried(lambda report: runner.step(known, version, report))
         result = report.result(path, time.monotonic() - started)
-        if stop is None:
-            return Arrival(_tried(lambda report: track.begin(version, report))[0], result)
-        return Arrival(replace(stop), result, stop.writes)
+        if cached is None:
+            return Arrival(_tried(lambda report: runner.begin(version, report))[0], result)
+        return Arrival(replace(cached), result, cached.writes)
 
 
 def needs_spark(path: UpgradePath, collections: tuple[str, ...]) -> Result:
@@ -71,7 +71,7 @@ def no_start(version: Version) -> PathFinding:
     return PathFinding("begin", "no_environment", reason, f"Look at what is wrong with {version} first.")
 
 
-def _tried(run: Callable[[Report], Stop]) -> tuple[Stop | None, Report]:
+def _tried(run: Callable[[Report], CachedEnvironment]) -> tuple[CachedEnvironment | None, Report]:
     """Return None if the path ended on the way; the report says why."""
     report = Report()
     try:
