@@ -168,6 +168,6 @@ def _field_of_all(name: str) -> Param:
     need = [verb for verb, found in VERBS.items() if name in found.needed]
     take = [verb for verb, found in VERBS.items() if name in found.optional]
     whose = [f"{word} {', '.join(verbs)}" for word, verbs in (("for", take), ("needed by", need)) if verbs]
-    said = "; ".join(whose)
+    sentence = "; ".join(whose)
     only = (need + take)[0] if len(need + take) == 1 else None
-    return FIELDS[name].param(False, f"{said[0].upper()}{said[1:]}.", only)
+    return FIELDS[name].param(False, f"{sentence[0].upper()}{sentence[1:]}.", only)

@@ -24,7 +24,7 @@ def test_no_task_of_a_shipped_dag_lies_in_a_box(page: Any, shipped_dags: dict[st
         assert {name: node["label"] for name, node in nodes.items()} == {name: name.rpartition(".")[2] for name in nodes}
 
 
-def test_what_is_mapped_and_what_follows_what_is_drawn(page: Any) -> None:
+def test_the_graph_draws_what_is_mapped_and_what_follows(page: Any) -> None:
     found = structure(page, "schemamig_upgrade")
     assert {node["id"] for node in found["nodes"] if node["is_mapped"]} == {f"upgrade.{name}" for name in ("fill", "tail", "change")}
     edges = {(edge["source_id"].removeprefix("upgrade."), edge["target_id"].removeprefix("upgrade.")) for edge in found["edges"]}

@@ -44,7 +44,7 @@ VIEWS = (
     "controls",
     "progress",
     "pins",
-    "ahead",
+    "unreleased",
 )
 
 

@@ -65,7 +65,7 @@ def test_every_dag_that_can_be_red_is_found_from_what_is_seen() -> None:
     assert [dag_id for dag_id in runs if f"`{dag_id}`" not in tables()] == []
 
 
-def test_what_the_page_says_in_place_of_an_error_is_explained() -> None:
+def test_the_book_explains_what_the_page_says_in_place_of_an_error() -> None:
     """It has codes of its own, which no error has."""
     text = " ".join(entries()["The page shows unreachable or stale"].labels.values())
     shown = {code for file in WEB.glob("*.py") for code in _shown(ast.parse(file.read_text()))}

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.merge.chain import Create
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
 #: Raises if an append on this state may not be made.
 Allow = Callable[[State], None]

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import deployment_o
 from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 from airflow_provider_schemamig.core.upgrade.documents.pace import pace_json
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.status import control_json, deployment_json, leader_json
 

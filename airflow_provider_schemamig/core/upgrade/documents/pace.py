@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, contro
 from airflow_provider_schemamig.core.upgrade.element_status import progress_json
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, copied_version
 

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.schema.changes import ChangeType, DropColum
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
 Names = Mapping[ColumnPath, str]
 

@@ -21,7 +21,8 @@ from airflow_provider_schemamig.core.upgrade.context.pausing import collections_
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View, build_plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.target import fingerprint_reached
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built
 from airflow_provider_schemamig.exceptions import raise_refusals
@@ -38,11 +39,11 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
     ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
-        digest = deployment_of(state, generation).plan_digest
-        if not (digest.startswith(digest) and len(digest) >= _SHOWN):
-            raise PlanChanged(approved=digest, current=digest)
+        current = deployment_of(state, generation).plan_digest
+        if not (current.startswith(digest) and len(digest) >= _SHOWN):
+            raise PlanChanged(approved=digest, current=current)
         known = state.approvals.get(generation)
-        return [] if known is not None and known.plan_digest == digest else [Put(Approval(generation, digest, approved_by, approved_at))]
+        return [] if known is not None and known.plan_digest == current else [Put(Approval(generation, current, approved_by, approved_at))]
 
     state = ledger.transact(decide)
     return Approval(generation, deployment_of(state, generation).plan_digest, approved_by, approved_at)

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.schema.element_states import PATHS
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 

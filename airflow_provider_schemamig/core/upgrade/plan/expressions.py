@@ -12,7 +12,8 @@ from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, CreateShard, Expand, Online
 
 

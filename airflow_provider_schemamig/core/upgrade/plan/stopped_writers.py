@@ -18,7 +18,8 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan, View
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
+from airflow_provider_schemamig.core.upgrade.plan.planner import View
 from airflow_provider_schemamig.visible import visible
 
 _DAYS = 30

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.errors import InsideTable
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
 from airflow_provider_schemamig.exceptions import raise_refusals
 

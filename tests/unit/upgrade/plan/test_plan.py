@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.objects.plan_store import digest as digest_of
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import PLAN_KINDS
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
 from tests.support.bytes import tree, unwritten

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.online.unfilled import Past
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, Field
-from airflow_provider_schemamig.core.upgrade.plan.planner import Plan
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
 Names = Sequence[tuple[ColumnPath, str]]
 
