@@ -265,6 +265,8 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
     def decide(state: State) -> Sequence[Update]:
         no_open_deployment(state)
         ended = close_expired_holds(state)
+        if state.version != seen.version:
+            _check_not_reverted(ledger.env, state, taken)
         updates: list[Update] = []
         for item in taken:
             if item.name in state.objects and _is_recorded(state, item):
@@ -276,6 +278,15 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
 
     assert seen.leader is not None  # who has collections had a leader
     ledger.transact(decide, Leadership(seen.leader.generation, seen.leader.epoch))
+
+
+def _check_not_reverted(env: EnvironmentRoot, state: State, taken: Sequence[_Taken]) -> None:
+    """Raise Overtaken where a table is not as it was seen: somebody may have reverted the drift meanwhile."""
+    heads = read_heads(env, state, [item.name for item in taken if item.name in state.objects])
+    for item in taken:
+        head, seen = heads.get(item.name), item.foreign.head
+        if head is not None and not head.is_another and head.metadata != seen.metadata:
+            raise Overtaken(collection=item.name)
 
 
 def _is_recorded(state: State, item: _Taken) -> bool:
