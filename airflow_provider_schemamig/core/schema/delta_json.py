@@ -130,14 +130,23 @@ def _field(document: Mapping[str, Any], prefix: str) -> Field:
     name = document["name"]
     path = f"{prefix}{name}"
     metadata = document.get("metadata") or {}
+    data_type = document["type"]
+    if not metadata and isinstance(data_type, str) and _known_primitive(data_type) is not None:
+        return _plain_field(name, data_type, document["nullable"])
     clauses = {clause.attribute: clause.stored(metadata[clause.key]) for clause in CLAUSES if metadata.get(clause.key) is not None}
     return Field(
         name=name,
-        type=_field_type(document["type"], metadata.get(VARCHAR_KEY), path),
+        type=_field_type(data_type, metadata.get(VARCHAR_KEY), path),
         nullable=document["nullable"],
         comment=metadata.get(COMMENT_KEY),
         **clauses,
     )
+
+
+@functools.lru_cache(maxsize=16384)
+def _plain_field(name: str, data_type: str, nullable: bool) -> Field:
+    """Return the same object for the same column: an upgrade looks at each three times, and compares what is one in no time."""
+    return Field(name, _primitive(data_type, name), nullable)
 
 
 def _field_type(data_type: Any, declared: str | None, path: str) -> DataType:

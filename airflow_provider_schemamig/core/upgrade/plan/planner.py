@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
-from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.jsonable import from_json, to_json, to_text
 from airflow_provider_schemamig.core.ledger import plan_store
 from airflow_provider_schemamig.core.ledger.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold, HoldState
@@ -124,7 +124,7 @@ class Plan:
     @cached_property
     def text(self) -> str:
         """Return the text of the document."""
-        return canonical(self.document)
+        return to_text(self.bound)
 
     @classmethod
     def from_document(cls, data: Mapping[str, Any]) -> Plan:
