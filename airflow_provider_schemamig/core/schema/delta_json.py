@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clauses_of, expression_text
-from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct, plain_field
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
 from airflow_provider_schemamig.core.schema.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
 from airflow_provider_schemamig.core.schema.widening import decimal_of, varchar_length
@@ -131,8 +131,8 @@ def _field(document: Mapping[str, Any], prefix: str) -> Field:
     path = f"{prefix}{name}"
     metadata = document.get("metadata") or {}
     data_type = document["type"]
-    if not metadata and isinstance(data_type, str) and _known_primitive(data_type) is not None:
-        return _plain_field(name, data_type, document["nullable"])
+    if not metadata and isinstance(data_type, str):
+        return plain_field(name, _primitive(data_type, path), document["nullable"])
     clauses = {clause.attribute: clause.stored(metadata[clause.key]) for clause in CLAUSES if metadata.get(clause.key) is not None}
     return Field(
         name=name,
@@ -141,12 +141,6 @@ def _field(document: Mapping[str, Any], prefix: str) -> Field:
         comment=metadata.get(COMMENT_KEY),
         **clauses,
     )
-
-
-@functools.lru_cache(maxsize=16384)
-def _plain_field(name: str, data_type: str, nullable: bool) -> Field:
-    """Return the same object for the same column: an upgrade looks at each three times, and compares what is one in no time."""
-    return Field(name, _primitive(data_type, name), nullable)
 
 
 def _field_type(data_type: Any, declared: str | None, path: str) -> DataType:
