@@ -16,6 +16,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
+from json.encoder import encode_basestring
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.names import Version
@@ -37,9 +38,17 @@ def canonical(value: Any) -> str:
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def to_json(value: Any) -> Any:
-    """Return a JSON value of a dataclass, or of anything made of dataclasses, tuples, mappings and atoms."""
+def to_text(value: Any) -> str:
+    """Return the canonical text of a dataclass, or of anything made of dataclasses, tuples, mappings and atoms.
+
+    Straight, with no JSON value in between: the plan of 10,000 collections would be 130 MiB of dictionaries.
+    """
     return _ENCODERS[type(value)](value)
+
+
+def to_json(value: Any) -> Any:
+    """Return a JSON value of what ``to_text`` takes."""
+    return json.loads(to_text(value))
 
 
 def from_json(kind: Any, data: Any) -> Any:
@@ -64,48 +73,49 @@ def parsed(kind: type[T], data: bytes) -> T | Unreadable:
     return found
 
 
-class _Encoders(dict[type[Any], Coder]):
+class _Encoders(dict[type[Any], Callable[[Any], str]]):
     """The encoder of each class, chosen when the first of its values comes."""
 
-    def __missing__(self, kind: type[Any]) -> Coder:
+    def __missing__(self, kind: type[Any]) -> Callable[[Any], str]:
         found = self[kind] = _choose_encoder(kind)
         return found
 
 
-_ENCODERS = _Encoders()
-
-
-def _choose_encoder(kind: type[Any]) -> Coder:
+def _choose_encoder(kind: type[Any]) -> Callable[[Any], str]:
     if dataclasses.is_dataclass(kind) and kind is not Version:
         return _dataclass_encoder(kind)
     if kind is Version:
-        return str
+        return lambda value: encode_basestring(str(value))
     if issubclass(kind, Enum):
-        return lambda value: value.value
+        return lambda value: to_text(value.value)
     if issubclass(kind, datetime):
-        return lambda value: value.astimezone(UTC).isoformat()
+        return lambda value: encode_basestring(value.astimezone(UTC).isoformat())
     if issubclass(kind, tuple | list | frozenset):
-        return lambda value: [_ENCODERS[type(item)](item) for item in value]
+        return lambda value: f"[{','.join([_ENCODERS[type(item)](item) for item in value])}]"
     if issubclass(kind, Mapping):
-        return lambda value: {str(key): _ENCODERS[type(item)](item) for key, item in value.items()}
-    return lambda value: value
+        return _mapping_text
+    return canonical
 
 
-_ATOMS = frozenset((str, int, bool, float, type(None)))
+def _mapping_text(value: Mapping[Any, Any]) -> str:
+    items = {str(key): item for key, item in value.items()}
+    return f"{{{','.join(f'{encode_basestring(key)}:{to_text(items[key])}' for key in sorted(items))}}}"
 
 
-def _dataclass_encoder(kind: type[Any]) -> Coder:
-    fields = tuple((f.name, f.default) for f in dataclasses.fields(kind))
+_ENCODERS = _Encoders({str: encode_basestring, bool: lambda value: "true" if value else "false", type(None): lambda _: "null"})
 
-    def encode(value: Any) -> dict[str, Any]:
+
+def _dataclass_encoder(kind: type[Any]) -> Callable[[Any], str]:
+    fields = [(f.name, f.default, f'"{f.name}":') for f in sorted(dataclasses.fields(kind), key=lambda f: f.name)]
+
+    def encode(value: Any) -> str:
         tag = TAGS.get(kind)  # at each value: the module that declares the union may be imported later than this was made
-        data: dict[str, Any] = {} if tag is None else {TAG: tag}
-        for name, default in fields:
+        parts = [] if tag is None else [f'"{TAG}":{encode_basestring(tag)}']  # it sorts before all names of fields
+        for name, default, begin in fields:
             item = getattr(value, name)
-            if default is dataclasses.MISSING or item != default:
-                item_kind = type(item)
-                data[name] = item if item_kind in _ATOMS else _ENCODERS[item_kind](item)
-        return data
+            if item is not default and (default is dataclasses.MISSING or item != default):
+                parts.append(begin + _ENCODERS[type(item)](item))
+        return f"{{{','.join(parts)}}}"
 
     return encode
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
-from airflow_provider_schemamig.core.jsonable import canonical, decoder, to_json
+from airflow_provider_schemamig.core.jsonable import canonical, decoder, to_text
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.rows import ROW_TYPES, SchemaEntry
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -33,7 +33,7 @@ class RawRow(NamedTuple):
 
 def encode(row: Any) -> tuple[str, str, str]:
     """Return (collection, key, value) of a typed row."""
-    return row.COLLECTION, encode_key(row.key), canonical(to_json(row))
+    return row.COLLECTION, encode_key(row.key), to_text(row)
 
 
 def encode_key(key: str) -> str:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clauses_of, expression_text
 from airflow_provider_schemamig.core.schema.delta_rules.properties import CONSTRAINT_PREFIX, FORGETS, refusal_reason
 from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
-from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Map, Primitive, Struct, plain_field
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_properties
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -130,10 +130,13 @@ def _field(document: Mapping[str, Any], prefix: str) -> Field:
     name = document["name"]
     path = f"{prefix}{name}"
     metadata = document.get("metadata") or {}
+    data_type = document["type"]
+    if not metadata and isinstance(data_type, str):
+        return plain_field(name, _primitive(data_type, path), document["nullable"])
     clauses = {clause.attribute: clause.stored(metadata[clause.key]) for clause in CLAUSES if metadata.get(clause.key) is not None}
     return Field(
         name=name,
-        type=_field_type(document["type"], metadata.get(VARCHAR_KEY), path),
+        type=_field_type(data_type, metadata.get(VARCHAR_KEY), path),
         nullable=document["nullable"],
         comment=metadata.get(COMMENT_KEY),
         **clauses,

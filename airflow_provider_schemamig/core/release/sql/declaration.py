@@ -13,7 +13,17 @@ from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, In
 from airflow_provider_schemamig.core.schema.delta_rules.properties import refusal_reason
 from airflow_provider_schemamig.core.schema.expressions.parse import unknown_references
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token
-from airflow_provider_schemamig.core.schema.model import Check, DataType, Declaration, Field, ForeignKey, Key, Primitive, Struct
+from airflow_provider_schemamig.core.schema.model import (
+    Check,
+    DataType,
+    Declaration,
+    Field,
+    ForeignKey,
+    Key,
+    Primitive,
+    Struct,
+    plain_field,
+)
 from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorted_foreign_keys, sorted_keys, sorted_properties
 
 #: Delta's own limit: it clusters by the columns it keeps statistics of, and by four of them.
@@ -206,6 +216,8 @@ class Builder:
 
 def new_field(column: DraftColumn) -> Field:
     """Return the column of a draft, with its clauses as they are stored (``DEFAULT NULL`` is none)."""
+    if not column.clauses and column.comment is None:
+        return plain_field(column.token.text, column.type, column.nullable)
     clauses = {clause.attribute: clause.stored(text) for clause, (text, _) in column.clauses.items()}
     return Field(column.token.text, column.type, column.nullable, comment=column.comment, **clauses)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from enum import StrEnum
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -71,7 +72,7 @@ def _plain_tokens(text: str) -> tuple[Token, ...]:
     while (piece := step()) is not None:
         kind, (start, end) = TokenKind[piece.lastgroup], piece.span(piece.lastgroup)
         quote = kind is TokenKind.STRING
-        found.append(Token(kind, text[start + quote : end - quote], start, end))
+        found.append(Token(kind, sys.intern(text[start + quote : end - quote]), start, end))
     return () if text[end:].strip() else tuple(found)
 
 

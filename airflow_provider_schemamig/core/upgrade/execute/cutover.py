@@ -17,7 +17,6 @@ from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import (
     DeploymentState,
     IntentKind,
@@ -128,7 +127,7 @@ def _as_committed(leader: LeaderView, moved: Mapping[CollectionName, int], item:
     """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
     since = item.since if item.since >= 0 else moved.get(source, 0)
-    names = stored_names(_head(leader, source).schema) if source in moved else item.stored_names
+    names = _head(leader, source).stored_names if source in moved else item.stored_names
     before = item.before if item.since >= 0 else since - 1
     return replace(item, since=since, before=before, stored_names=names)
 
@@ -174,7 +173,7 @@ def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable
     since = _begun_at(leader, source)
     before = head.version if since is None else since - 1
     since = (-1 if changes else head.version) if since is None else since
-    return EvolvedTable(step, final, since, before, stored_names(head.schema), transition, swap)
+    return EvolvedTable(step, final, since, before, head.stored_names, transition, swap)
 
 
 def _check_names(leader: LeaderView, collection: CollectionName, head: Head) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
-from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME, fields_in, physical_name, stored_names
+from airflow_provider_schemamig.core.delta.names import fields_in, physical_name
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
@@ -144,7 +144,7 @@ def _is_renamed(state: State, intent: TransitionIntent, head: Head) -> bool:
     """Return whether every field of the intent's renames is called as it is to be, by what it is called in the data files."""
     name = live_collection(state, intent.shard)
     before = {} if name is None else dict(state.entry(name).stored_names)
-    renames, now = dict(intent.renames), stored_names(head.schema)
+    renames, now = dict(intent.renames), head.stored_names
     return all(path_in_files(path, before) == path_in_files(translate(path, renames), now) for path in renames)
 
 
@@ -193,7 +193,7 @@ def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...
 
 def _are_plain(entry: SchemaEntry, head: Head) -> bool:
     """Return whether no column or field has, or had, another name in the data files than its own: none can go by the name of another."""
-    return not entry.stored_names and PHYSICAL_NAME not in str(head.metadata["schemaString"])
+    return not entry.stored_names and not head.stored_names
 
 
 def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[ColumnPath, str]:
@@ -262,4 +262,4 @@ def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:
 
 def names_of(head: Head) -> tuple[tuple[ColumnPath, str], ...]:
     """Return what the table's fields are called in the data files, where that is another name (``SchemaEntry.stored_names``)."""
-    return tuple(sorted(stored_names(head.schema).items()))
+    return tuple(sorted(head.stored_names.items()))

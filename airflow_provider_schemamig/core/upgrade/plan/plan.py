@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
+from airflow_provider_schemamig.core.jsonable import from_json, to_json, to_text
 from airflow_provider_schemamig.core.ledger.objects import plan_store
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -98,7 +98,11 @@ class Plan:
     @cached_property
     def text(self) -> str:
         """Return the text of the document."""
-        return canonical(self.document)
+        return to_text(self.bound)
+
+    def forget_text(self) -> None:
+        """Give the text up, of which the digest is known: of 10,000 collections it has 20 MiB."""
+        vars(self).pop("text", None)
 
     @classmethod
     def from_document(cls, data: Mapping[str, Any]) -> Plan:

@@ -280,15 +280,13 @@ class _Planner(Checks):
     def _try_on_the_head(head: Head, held: Sequence[Change], evolution: TableEvolution) -> None:
         """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
         found, rounds = evolution.phases, () if evolution.online is None else evolution.online.rounds
-        table: TableState | None = None
+        now: TableState | None = None
         online = [online_round.changes for online_round in rounds]
         cutover = (*online.pop(), *found.cutover) if rounds and rounds[-1].swaps else found.cutover
         for changes in (held, found.expand, *online, cutover, evolution.dropped):
             if changes:
-                if table is None:
-                    table = head.edited(tuple(changes))
-                else:
-                    table = edit(table.protocol, table.metadata, changes, clustering=table.clustering or ())
+                asked = tuple(changes)
+                now = head.edited(asked) if now is None else edit(now.protocol, now.metadata, asked, clustering=now.clustering or ())
                 inverses = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
                 if inverses:
-                    edit(table.protocol, table.metadata, inverses, clustering=table.clustering or ())
+                    edit(now.protocol, now.metadata, inverses, clustering=now.clustering or ())

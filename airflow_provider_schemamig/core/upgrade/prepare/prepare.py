@@ -105,6 +105,7 @@ def preflight_plan(
     if view.state is None:
         ledger.create(str(uuid.uuid4()))
     write_text(env, planned.plan.digest, planned.plan.text)
+    planned.plan.forget_text()
     keep_plan(env, planned.plan)
     deployment = claim(ledger, planned.plan, request, view.now)
     if deployment.plan_digest != planned.plan.digest:  # the same, less the holds that are over by now
