@@ -80,8 +80,9 @@ def tell_rest(environment: str, tables: Sequence[TableChange]) -> None:
 
 
 def spark_parent(context: Context | None) -> dict[str, str]:
-    """Return the settings that hang what Spark tells OpenLineage under the task, where that is asked for as Airflow's Spark operators are
-    asked for it (``[openlineage] spark_inject_parent_job_info``)."""
+    """Return the settings that hang Spark's OpenLineage events under the task, if ``[openlineage] spark_inject_parent_job_info`` asks for
+    it, as Airflow's Spark operators do.
+    """
     from airflow.sdk import conf
 
     if context is None or "ti" not in context or not conf.getboolean("openlineage", "spark_inject_parent_job_info", fallback=False):

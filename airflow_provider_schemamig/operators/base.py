@@ -288,7 +288,7 @@ def run_in_name_of(context: Context) -> str | None:
 
 
 def bundle_of(context: Context) -> str | None:
-    """Return the bundle of DAG files that the run goes by, ``name@version`` where it has versions; None where the task does not know."""
+    """Return the run's bundle of DAG files, as ``name@version`` if it has versions; None if the task does not know it."""
     bundle = getattr(context.get("ti"), "bundle_instance", None)
     if bundle is None:
         return None

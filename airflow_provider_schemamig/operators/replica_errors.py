@@ -23,7 +23,7 @@ class StreamStopped(Refusal):
 
 
 class StreamInGap(StreamStopped, GapError):
-    """One that misses something between what it brought and what can still be read."""
+    """A stream misses commits after its position that cannot be read any more."""
 
     code = GapError.code
 

@@ -52,7 +52,7 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
         return None
 
     def tell_how(self, deadline: float) -> None:
-        """Write to the log what a person can do about what is waited for until ``deadline``; nothing, where nobody can."""
+        """Write to the log what a person can do to end the wait before ``deadline``; nothing if nobody can."""
 
     def poke(self, context: Context) -> bool:
         trigger = self.trigger(deadline=0)

@@ -131,7 +131,7 @@ def when(text: str) -> str:
 
 
 def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
-    """Say until when there is a way back, or that its time is over, and which nodes keep it beyond (``kept_by``, where it is known).
+    """Say until when there is a way back, or that its time is over, and the nodes that keep it open longer (``kept_by``).
 
     ``newer``: how many holds are rolled back before it.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_compaction(to: Console, document: Mapping[str, Any], *, rewritten: bool) -> None:
-    """Print which files have which schema, and with ``rewritten`` what was done about it."""
+    """Print the files by schema, and with ``rewritten`` what was done about them."""
     table = table_of("collection", "schema>", "files>", "rows>", "MiB>", "")
     for item in document["collections"]:
         for number, share in enumerate(item["debt"]):

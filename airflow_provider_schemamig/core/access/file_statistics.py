@@ -76,8 +76,7 @@ class LogEvidence:
         return ended
 
     def _writers_of(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> frozenset[str]:
-        """Return the schema hashes of the releases whose handles write only values that were ``kept``; none where the table fills in a
-        default."""
+        """Return the schema hashes of releases whose handles write only values that were ``kept``; none if the table fills in a default."""
         wanted = path_in_files(path, self.live.stored)
         column = field_at(self.live.fields, path.partition(".")[0])
         if column is None or fills_itself(column):

@@ -61,7 +61,7 @@ class Fit:
 
     @property
     def narrows(self) -> tuple[str, ...]:
-        """Return the columns that have to be cast from what ``shown`` has to what ``target`` declares."""
+        """Return the columns that have to be cast from their type in ``shown`` to that in ``target``."""
         return tuple(f.name for f, wanted in zip(self.shown.fields, self.target.fields, strict=True) if f.type != wanted.type)
 
 

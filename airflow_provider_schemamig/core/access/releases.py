@@ -224,7 +224,7 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
 
 
 def _of_release(state: State, entry: SchemaEntry, released: Declaration) -> Shape:
-    """Return the shape that the release before has, which is not the collection's where that was changed outside of a release since."""
+    """Return the collection's shape in the release before, which a change outside of a release may have replaced since."""
     unreleased = state.unreleased_of(entry.collection)
     names = None if unreleased is None else state.names_in_release(unreleased)
     return shape_of(entry) if names is None else Shape(released, names)

@@ -110,7 +110,8 @@ class State:
 
     @property
     def upgrades(self) -> tuple[MigratedLedger, ...]:
-        """Return what each step from the stored format to the current one makes of this ledger, in turn; raises as ``migrate.carry``."""
+        """Return what each step from the stored format to the current one makes of this ledger, in turn. Raises as
+        ``migrate.migrate_ledger``."""
         return () if self._older is None else self._older.upgrades
 
     # -- the typed view ------------------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class State:
         return self.unreleased.get((collection, self.objects[collection].schema_id))
 
     def names_in_release(self, unreleased: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
-        """Return what the data files call the columns that the release declares, where it is another name; None if no schema tells."""
+        """Return the names in the data files of the release's columns, if they differ; None if no schema tells."""
         known = self.schemas_of(self.entry(unreleased.collection).shard)
         of_release = (entry for entry in known if entry.release is not None and entry.rolled_back is None)
         released = [entry for entry in of_release if entry.declared.fields == unreleased.released.fields]

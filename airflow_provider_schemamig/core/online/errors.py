@@ -31,7 +31,10 @@ class CannotBackfill(Refusal):
 
 
 class BackfillLogGone(Refusal):
-    """Commits that say which files are filled, and whose NULLs are whose, were cleaned up. ``since``: where the backfill began."""
+    """The commits that record which files are filled, and whose NULLs they hold, were removed by log cleanup.
+
+    ``since``: where the backfill began.
+    """
 
     code = "backfill_log_gone"
     message = (

@@ -133,7 +133,7 @@ def _inside(column: Field) -> list[tuple[ColumnPath, Field]]:
 
 
 def same_value(one: str, other: str, found: DataType) -> str:
-    """Return SQL that is true where two values of this type are the same, not true where either is NULL, and in which -0.0 is not 0.0."""
+    """Return SQL that is true for two equal values of this type, not true if either is NULL, and tells -0.0 from 0.0."""
     equal = f"{comparable(one, found)} = {comparable(other, found)}"
     return f"({equal} AND {_minus_zero(one)} = {_minus_zero(other)})" if _is_floating(found) else equal
 

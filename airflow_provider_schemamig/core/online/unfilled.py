@@ -161,7 +161,7 @@ class Seen:
 
 
 def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
-    """Return what is known at ``fill.since``, or at ``head`` if that is before it (asked by who wants to know what a fill would do).
+    """Return what is known at ``fill.since``, or at ``head`` if that is earlier (asked for a fill that has not begun).
 
     ``column``: as statistics call it. Raises LogTruncated, and as ``active_files``.
     """
@@ -177,7 +177,7 @@ def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
 
 
 def _beginning(store: ReadStore, fill: Fill, past: Past, column: str, upto: int) -> tuple[int, Owed]:
-    """Return the version from which on the log has to be read, and what the files owe that were there."""
+    """Return the version from which the log has to be read, and what the files of then owe."""
     try:
         if stored_field(read_head(store, fill.since - 1).schema, column) is None:
             return upto, Owed.EVERY_ROW

@@ -101,7 +101,7 @@ def _spark_needed() -> JobRunner:
 
 
 def _exchange(ends: StreamEnds, listen: Listener) -> None:
-    """Let both ends know who has which schema, at the beginning and with what came of it. Nothing that is brought depends on that."""
+    """Tell both ends each other's schemas, at the beginning and with the outcome. Nothing that is brought depends on that."""
     try:
         exchange(ends.origin.env, ends.target.env, pendulum.now("UTC"))
     except SchemamigError as error:

@@ -282,7 +282,7 @@ class Run:
             return self._look_elsewhere()
 
     def _look_elsewhere(self) -> bool:
-        """Read the ledgers again, which may say by now where the rows are; False if that was done before."""
+        """Read the ledgers again for the place of the rows; return False if that was done before."""
         known = self._is_renewed
         self._renew()
         return not known
@@ -305,6 +305,6 @@ class Run:
 
 
 def _at_position(state: StreamState, where: RowPosition) -> StreamState:
-    """Return the state at ``where``; what was seen counts only as long as the stream is where it was seen from."""
+    """Return the state at ``where``; what was seen counts only while the stream is at the place it was seen from."""
     seen = max(state.seen, where.at) if (state.shard, state.checkpoint) == (where.shard, where.at) else where.at
     return replace(state, shard=where.shard, checkpoint=where.at, seen=seen)

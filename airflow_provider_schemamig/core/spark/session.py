@@ -190,7 +190,7 @@ def _bundled_spark() -> Iterator[None]:
 
 
 def with_meaning(session: SparkSession) -> SparkSession:
-    """Put the settings that decide what a query means, and how rows are written, on a session that others configured."""
+    """Put the settings that decide the meaning of a query, and how rows are written, on a session configured by others."""
     for name, value in {**MEANING_SETTINGS, **WRITING_SETTINGS}.items():
         session.conf.set(name, value)
     return session

@@ -75,7 +75,7 @@ class Paused(Conflict):
 
     @property
     def how_to_end(self) -> str:
-        """Return the commands that end it, each of which takes back only what was said of its own scope."""
+        """Return the commands that end it; each takes back only the controls of its own scope."""
         names = dict.fromkeys(scope.removeprefix("last_step/") for scope in self.scopes)
         commands = ["`schemamig resume`" if name == "*" else f"`schemamig resume --collection {name}`" for name in names]
         return f"{', '.join(commands)} {'ends' if len(commands) == 1 else 'end'} a pause or a postponement"

@@ -62,7 +62,7 @@ def schema_age(store: ReadStore, version: int, current: SchemaEntry, known: Sequ
 
 
 def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAction]) -> dict[FileId, int | None]:
-    """Return the version that wrote each of the files; None where the log does not go back that far.
+    """Return the version that wrote each of the files; None if the log begins later.
 
     Read backwards, until every file was found. A deletion vector, RESTORE or CLONE adds a file again that is older than that commit.
     """

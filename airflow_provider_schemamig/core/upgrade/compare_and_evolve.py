@@ -112,7 +112,7 @@ def _answer(env: EnvironmentRoot, state: State, collection: CollectionName, expe
 
 
 def _reasons(env: EnvironmentRoot, state: State, entry: SchemaEntry, new: Declaration) -> tuple[Reason, ...]:
-    """Return what stands against it; the committer's own edits are tried in memory, so that what it would refuse is known before."""
+    """Return the reasons against it, those of the committer included: its edits are tried in memory."""
     if new.name != entry.collection:
         return (Reason("", "name", f"it declares the collection {new.name}"),)
     try:

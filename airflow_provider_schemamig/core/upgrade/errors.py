@@ -181,7 +181,7 @@ class DeploymentOpen(Conflict):
 
 
 class HoldOpen(Refusal):
-    """A release can still be rolled back, and what its way back can undo hangs on what came to the tables since; that takes hours."""
+    """A release can still be rolled back, and how far depends on what comes to its tables meanwhile."""
 
     code = "hold_open"
     generation: int

@@ -136,16 +136,16 @@ def test_a_new_column_is_not_the_one_that_gives_its_name_away(tmp_path: Path) ->
 def test_the_way_back_and_who_is_ahead_of_it(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, T, "CREATE TABLE t (id BIGINT, y INT, note STRING);", 'evolution("t", rename={"x": "y"})')
     lake.upgrade(lake.second)
-    is_later = lake.env.reader("t", "1.1.0")
+    later = lake.env.reader("t", "1.1.0")
     commands.rollback(lake.env)
     foreign.write(lake.path("t"), [{"id": 1, "x": 1}])
-    assert is_later.arrow().to_pylist() == [{"id": 1, "y": 1, "note": None}], "nobody had written a note, so the column is gone again"
+    assert later.arrow().to_pylist() == [{"id": 1, "y": 1, "note": None}], "nobody had written a note, so the column is gone again"
     with pytest.raises(WriterFenced, match=r"column note is not in the table yet\. Wait until the environment is at 1\.1\.0"):
         lake.env.writer("t", "1.1.0").append(batch(id=[1], y=[1], note=["n"]))
     lake.upgrade(lake.second)
     foreign.write(lake.path("t"), [{"id": 2, "y": 2, "note": "n"}])
     commands.rollback(lake.env)
-    assert sorted(is_later.arrow()["note"].to_pylist(), key=repr) == ["n", None], "what was written stays, hidden"
+    assert sorted(later.arrow()["note"].to_pylist(), key=repr) == ["n", None], "what was written stays, hidden"
     assert rows(lake) == [{"id": 1, "x": 1}, {"id": 2, "x": 2}]
 
 

@@ -123,7 +123,7 @@ def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Tab
 
 
 def _between(columns: Sequence[str], keys: pa.Table) -> str | None:
-    """Return a condition that leaves out rows of other keys, so that files whose statistics exclude the keys are not read.
+    """Return a condition that excludes rows of other keys, so that files are skipped by their statistics.
 
     It names whole numbers only, which need no care.
     """

@@ -147,7 +147,7 @@ def another_table(store: ReadStore, head: Head, collection: CollectionName | Non
 
 
 def look_at_head(store: ReadStore, at: int | None = None) -> Head:
-    """Do what ``read_head`` does, but return the head of another table, too, which says that it is one."""
+    """Do what ``read_head`` does, but return the head of another table, too, marked as such."""
     head = _head(store, at)
     if store.table_id in (None, head.table_id) or _had_id(store, str(store.table_id)):
         return head

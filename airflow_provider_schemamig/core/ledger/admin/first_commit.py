@@ -36,7 +36,7 @@ class Leap:
 
 
 def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -> Leap:
-    """Return the commit that follows the ``ledger`` (its files by their keys) at ``version``, which is to be that of ``env``.
+    """Return the commit that follows the ``ledger`` (its files by their keys) at ``version``, made for ``env``.
 
     Raises NumbersExhausted; LedgerDamaged where the ledger's files cannot be read.
     """

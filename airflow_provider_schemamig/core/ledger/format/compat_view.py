@@ -28,7 +28,7 @@ class Older(Mapping[str, Texts]):
 
     @cached_property
     def upgrades(self) -> tuple[MigratedLedger, ...]:
-        """Return the ledger after each step, as if it were written at the versions to come. Raises as ``migrate.carry``, and
+        """Return the ledger after each step, as if it were written at the versions to come. Raises as ``migrate.migrate_ledger``, and
         LedgerDamaged.
         """
         current, found = self._current_rows(), []

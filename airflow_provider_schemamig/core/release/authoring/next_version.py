@@ -78,7 +78,7 @@ class KnownFolder:
 
     @property
     def release(self) -> Release:
-        """Return what could be read of it, right or not; raises what is wrong with it if that is nothing at all."""
+        """Return what could be read of the release, right or not; raise its errors if that is nothing at all."""
         if self.reading.release is None or self.reading.release.version not in self.reading.release.snapshots:
             raise_refusals(self.refusals)
         assert self.reading.release is not None  # no refusal means a release

@@ -149,7 +149,7 @@ def _hashes(current: SchemaEntry, lineage: ColumnLineage) -> Hashes:
 
 
 def publish(env: EnvironmentRoot, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> NodeState:
-    """Say what ``env`` is, if that is another than was said, or was said a minute ago; what stands there afterwards.
+    """Publish what ``env`` is, if that changed or was last published a minute ago; return what is published afterwards.
 
     ``streams``: as their runner has just left them; if one waits that did not, or no more, that is said at once. Twins may both publish.
     One that comes late, with what it read before a change, is put right by whoever publishes next.

@@ -133,7 +133,7 @@ def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: TxnPos
 
 
 def scratch_key(stream: Stream, shard: ShardId, since: TxnPosition) -> str:
-    """Return the key below which a process that brings what follows ``since`` leaves things.
+    """Return the key for what a process leaves while it brings events after ``since``.
 
     It is also the name by which the end is agreed on.
     """
@@ -141,7 +141,7 @@ def scratch_key(stream: Stream, shard: ShardId, since: TxnPosition) -> str:
 
 
 def forget(target: EnvironmentRoot, stream: Stream, shard: ShardId, at: TxnPosition) -> None:
-    """Take away what was agreed on for what the checkpoint ``at`` has passed, and what killed processes left of reading that."""
+    """Delete agreements that the checkpoint ``at`` has passed, and leftovers of killed processes that read for them."""
     store, folder = target.store(), _folder(stream)
     for name in store.names(folder):
         if _is_passed(name.removesuffix(".json"), shard, at):

@@ -81,7 +81,7 @@ def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[SchemaEnt
 
 
 def releases_passed(state: State) -> frozenset[Version]:
-    """Return the release that the environment is at, and those that led there; none that was rolled back."""
+    """Return the environment's release and those that led there, without any that was rolled back."""
     found: set[Version] = set()
     done = sorted((d for d in state.deployments.values() if d.state is DeploymentState.COMMITTED), key=lambda d: d.generation)
     by_target = {deployment.target: deployment.source for deployment in done if deployment.source != deployment.target}

@@ -179,7 +179,7 @@ def _before(origin: End, shard: ShardId) -> list[ShardId]:
 
 
 def _version_after_rollback(origin: End, rolled_back: ShardId) -> int:
-    """Return where the table that a rollback went back to goes on with what ``rolled_back`` did not have. Raises OriginReplaced."""
+    """Return where the table restored by a rollback goes on with rows that ``rolled_back`` did not have. Raises OriginReplaced."""
     found = successor(origin.env, origin.state, rolled_back, origin.state.shards[rolled_back].sealed_version or 0)
     return NOTHING if found is None else found.after
 

@@ -99,7 +99,7 @@ def fixture_text(declaration: Declaration, version: Version) -> str:
 
 
 def write_fixtures(release: Release) -> WrittenFixtures:
-    """Write what is missing, and what is generated otherwise for the head, which is still being written. Nothing else is touched."""
+    """Write missing fixtures, and those of the unreleased head that are now generated otherwise. Nothing else is touched."""
     store = open_store(Location.of_files(release.path), StorageOptions())
     files: list[str] = []
     beyond: dict[str, str] = {}

@@ -63,7 +63,7 @@ def _share(state: State, name: CollectionName, share: Share) -> dict[str, Any]:
 
 
 def _release(found: SchemaEntry, current: SchemaEntry, before: SchemaEntry | None) -> dict[str, Any]:
-    """Return one schema that the collection had, and what it changed of the one before; nothing where that had another table."""
+    """Return one former schema of the collection and its changes since the one before; no changes if that had another table."""
     changes = (
         () if before is None or before.shard != found.shard else diff(before.declared, found.declared, _renames(before, found)).changes
     )

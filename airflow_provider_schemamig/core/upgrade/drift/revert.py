@@ -174,7 +174,7 @@ def _commit(leader: LeaderWriter, store: Store, head: Head, name: CollectionName
 
 
 def _closed(state: State, name: CollectionName, head: Head) -> Sequence[Update]:
-    """Return the updates that end a revert, and that record what came again by its new name in the data files.
+    """Return the updates that end a revert and record restored columns under their new names in the data files.
 
     None if nothing is under way: then nothing of ours came.
     """

@@ -45,7 +45,7 @@ def txns_to_unseal(leader: LeaderView, old: ShardId, now: ShardId | None, rewrit
 
 
 def copy_checkpoints(leader: LeaderView) -> None:
-    """Let the tables that take over know how far writers and streams have come in those that are sealed, which are removed some day.
+    """Copy the positions of writers and streams from sealed tables, which are removed later, to the tables that succeed them.
 
     Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
     """

@@ -30,7 +30,7 @@ Declarations = Mapping[CollectionName, Declaration]
 
 
 def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
-    """Yield one refusal a collection that has what no release has, if the way to the head declares that and then does more about it.
+    """Yield one refusal for each collection of no release that the way to the head declares and then changes again.
 
     To upgrade to the version before that first is always right: there nothing was done about it yet.
     """
@@ -100,7 +100,7 @@ class _Followed:
         return isinstance(own, Removal | Replacement)
 
     def _collection(self, there: CollectionName, own: Step | None, *, is_gone: bool) -> tuple[str, str] | None:
-        """Return what a release does with the collection itself, where its name is what came; else None."""
+        """Return what a release does with the collection itself if its name is new there; else None."""
         return None
 
     def _read(self, steps: Iterable[Step]) -> tuple[str, str] | None:

@@ -261,5 +261,5 @@ def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:
 
 
 def names_of(head: Head) -> tuple[tuple[ColumnPath, str], ...]:
-    """Return what the table's fields are called in the data files, where that is another name (``SchemaEntry.stored_names``)."""
+    """Return the fields whose name in the data files is another one, with that name (``SchemaEntry.stored_names``)."""
     return tuple(sorted(head.stored_names.items()))

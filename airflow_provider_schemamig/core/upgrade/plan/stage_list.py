@@ -242,7 +242,7 @@ def evolved(step: Evolve, state: State, ended: Collection[Generation], checks: C
 
 
 def _inputs_of(step: Evolve, state: State, ended: Collection[Generation]) -> EvolutionInputs:
-    """Return what the table has once the holds in ``ended`` have ended, what it is declared as, and what it is to become."""
+    """Return the table's physical schema after the holds in ``ended``, its declaration now, and its declaration afterwards."""
     source = step.old.name
     kept = frozenset(kept_fields(state, source, [hold for hold in open_holds(state) if hold.generation not in ended]))
     return physical_after(state, source, ended), declared_now(state, step), step.new, renames_left(state, step), kept

@@ -37,7 +37,7 @@ class KeptBytes:
 
 
 def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
-    """Return a hold for documents, with what it keeps and what that costs. Reads the logs of the tables concerned."""
+    """Return a hold for documents, with what it keeps and the cost of that. Reads the logs of the tables concerned."""
     kept = tuple(env.each(functools.partial(_cost, env, state), _kept(state, hold)))
     return {**hold_json(state, hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
 

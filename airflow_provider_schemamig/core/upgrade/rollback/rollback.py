@@ -168,7 +168,7 @@ def own_shards(leader: LeaderWriter) -> tuple[Shard, ...]:
 
 
 def _clean_up_before(leader: LeaderWriter) -> None:
-    """Remove what the generations built that this one took over from; no commit comes whose clean-up would.
+    """Remove what overtaken generations built; no later commit does that.
 
     What is not ours to delete is left to people: the rollback is done.
     """
@@ -208,7 +208,7 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
 
 
 def _left_behind(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> tuple[Mapping[ShardId, int], frozenset[ShardId]]:
-    """Return the versions at which the tables that the release brought are sealed, and which of them have rows that stay there."""
+    """Return the versions at which the release's own tables are sealed, and those of them in which rows stay."""
     now = [swap.now for swap in swaps if swap.now is not None]
     sealed = {shard: head.version for shard, head in zip(now, heads_of(leader, now), strict=True) if head is not None}
     came = leader.env.each(lambda shard: rows_came(leader.env, leader.state, leader.deployment, shard), sealed)

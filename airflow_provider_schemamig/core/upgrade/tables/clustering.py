@@ -20,7 +20,7 @@ STAGE = CLUSTER
 
 
 def recluster(leader: LeaderWriter, collection: CollectionName, shard: ShardId, since: int, jobs: Jobs) -> int:
-    """Lay out anew what was there at ``since``, the commit that clustered the table; the version at which nothing of it was left.
+    """Rewrite the files older than ``since``, the commit that clustered the table; return the version at which none of them was left.
 
     Raises CannotCluster, LogTruncated, what Spark raises, and as ``Batches.run``.
     """

@@ -129,7 +129,7 @@ def fill_old_column(leader: LeaderWriter, way: SwapBack, jobs: Jobs) -> int | No
 
 
 def _settled_since(store: ReadStore, head: Head) -> int:
-    """Return the newest change of the table's schema that its log still tells; else what comes before the oldest commit that it has.
+    """Return the newest change of the table's schema in its log; if there is none, the version before its oldest commit.
 
     No batch of an earlier way back is after it, so what a batch after it wrote is of this one.
     """

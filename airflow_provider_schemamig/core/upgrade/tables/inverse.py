@@ -185,7 +185,7 @@ def _kept_checks_of(
 
 
 def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
-    """Return whether both stand in for one column, which is called so in the release that comes or in the one that goes."""
+    """Return whether both stand in for one column, under its name in the release that comes or in the one that goes."""
     return any(stands_in_for(hidden, name) and stands_in_for(other, name) for name in names)
 
 

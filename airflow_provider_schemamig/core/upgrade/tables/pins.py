@@ -78,7 +78,7 @@ def pins_of(state: State, shard: ShardId) -> list[Pin]:
 
 
 def _bring(env: EnvironmentRoot, ledger: LedgerWriter, shard: ShardId, without: str | None = None) -> None:
-    """Bring the table's settings to what the pins that are left ask for, also those that come or go meanwhile."""
+    """Set the table's settings to what the remaining pins ask for, pins that come or go meanwhile included."""
     while True:
         state = ledger.state()
         _apply(env, state, shard, without)

@@ -65,7 +65,7 @@ def verify_keys(
 def dues_of(
     env: EnvironmentRoot, state: State, collections: Sequence[CollectionName], since: Mapping[KeyName, Validated]
 ) -> tuple[Sequence[PendingKeyCheck], Sequence[tuple[CollectionName, Unique | Reference]]]:
-    """Return what has to be asked of each key, and the keys that speak of what is not there."""
+    """Return the pending check of each key, and the keys over columns or tables that are missing."""
     look = KeyLook(env, state)
     dues, absent = [], []
     for name in collections:

@@ -317,9 +317,11 @@ def _unfilled_at(table: VerifiedTable, swapped: _Swapped) -> Iterator[TableFindi
 
 
 def _filled(table: VerifiedTable, swapped: _Swapped) -> frozenset[str]:
-    """Return the files that batches of the swap's fill wrote, and those that a batch for another column, or one that clusters, made of such
-    files. The shadow may have come with an earlier attempt: the fill is looked for from there, or from where it was the column
-    in use: what was there then had its values. Raises LogTruncated."""
+    """Return the files written by batches of the swap's fill, and those that batches for another column, or clustering, made of them.
+
+    The shadow may have come with an earlier attempt: the fill is looked for from there, or from where it was the column in use: what was
+    there then had its values. Raises LogTruncated.
+    """
     seen: list[LogCommit] = []
     filled: set[str] = set()
     aside = swapped.version

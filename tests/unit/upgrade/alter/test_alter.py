@@ -59,9 +59,9 @@ def test_alter_a_statement(lake: Lake, statement: str, kinds: list[str], row: di
 
     assert [stage.kind for stage in outcome.stages if stage.kind not in ("validate", "backfill")] == kinds
     assert rows(lake.path("a")) == [row]
-    is_later = lake.state.unreleased_of(A)
-    assert is_later is not None
-    assert is_later.declared == lake.state.entry(A).declared
+    unreleased = lake.state.unreleased_of(A)
+    assert unreleased is not None
+    assert unreleased.declared == lake.state.entry(A).declared
     assert lake.state.release == released
     whole(lake)
 
@@ -105,9 +105,9 @@ def test_one_after_the_other(lake: Lake) -> None:
     alter(lake.env, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", jobs=OnlineJobs())
     alter(lake.env, "ALTER TABLE a ADD CONSTRAINT few CHECK (n < 9)", jobs=OnlineJobs())
     alter(lake.env, "ALTER TABLE a RENAME COLUMN n TO m", jobs=OnlineJobs())
-    is_later = lake.state.unreleased_of(A)
-    assert is_later is not None
-    assert [field.name for field in is_later.released.fields] == ["id", "v"]
+    unreleased = lake.state.unreleased_of(A)
+    assert unreleased is not None
+    assert [field.name for field in unreleased.released.fields] == ["id", "v"]
     assert rows(lake.path("a")) == [{"id": 1, "v": 2, "m": 7}]
     whole(lake)
 

@@ -115,7 +115,7 @@ def test_rolled_back_while_its_hold_is_open(lake: Lake, case: Case) -> None:
 def test_the_release_after_it_goes_back_to_it(lake: Lake, case: Case) -> None:
     """Rolling back the release that contains the statement leads to where the statement had led."""
     alter(lake.env, case.statement, jobs=no_spark)
-    before, is_later = lake.state, [lake.state.unreleased_of(name) for name in lake.state.objects]
+    before, unreleased = lake.state, [lake.state.unreleased_of(name) for name in lake.state.objects]
     lake.upgrade(lake.second)
     if "n" in lake.state.objects:
         append(lake.path("n"), [{"id": 5, "w": 6}])
@@ -125,7 +125,7 @@ def test_the_release_after_it_goes_back_to_it(lake: Lake, case: Case) -> None:
     assert [(row.declared, row.released) for row in lake.state.dropped.values()] == [
         (row.declared, row.released) for row in before.dropped.values()
     ]
-    assert [bool(row) for row in is_later] == [bool(lake.state.unreleased_of(name)) for name in lake.state.objects]
+    assert [bool(row) for row in unreleased] == [bool(lake.state.unreleased_of(name)) for name in lake.state.objects]
     whole(lake)
     commands.contract(lake.env)
     lake.upgrade(lake.second)

@@ -275,7 +275,7 @@ def test_the_next_release_has_to_contain_it(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ahead", "release", "steps"),
+    ("unreleased", "release", "steps"),
     [
         (WITH_SEATS, f"{COLUMNS}, seats INT, crew INT", 'evolution("planes")'),
         (COLUMNS.replace(", year INT", ""), COLUMNS.replace(", year INT", ""), 'evolution("planes", drop=["year"])'),
@@ -290,9 +290,9 @@ def test_the_next_release_has_to_contain_it(lake: Lake) -> None:
     ],
     ids=["add", "drop", "relax", "widen and rename", "widened and dropped", "drop inside"],
 )
-def test_a_release_that_contains_it_there_and_back(tmp_path: Path, is_later: str, release: str, steps: str) -> None:
+def test_a_release_that_contains_it_there_and_back(tmp_path: Path, unreleased: str, release: str, steps: str) -> None:
     lake = make(tmp_path, f"CREATE TABLE planes ({release});\n{OTHER}", steps)
-    assert isinstance(evolve(lake, is_later), Ok)
+    assert isinstance(evolve(lake, unreleased), Ok)
     lake.upgrade(lake.second)
     assert lake.version == "1.1.0"
     assert lake.state.entry(PLANES).declared == planes(release)
@@ -300,7 +300,7 @@ def test_a_release_that_contains_it_there_and_back(tmp_path: Path, is_later: str
     whole(lake)
     commands.rollback(lake.env)
     assert lake.version == "1.0.0"
-    assert lake.state.entry(PLANES).declared == planes(is_later), "back to what it was, the change outside of a release included"
+    assert lake.state.entry(PLANES).declared == planes(unreleased), "back to what it was, the change outside of a release included"
     assert lake.state.unreleased_of(PLANES) is not None
     whole(lake)
     assert commands.plan(lake.env, lake.first, jobs=None).exit_code == 0

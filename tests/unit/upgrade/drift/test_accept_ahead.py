@@ -70,7 +70,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def is_later(folder: Path, *alters: str) -> tuple[Lake, Path]:
+def unreleased(folder: Path, *alters: str) -> tuple[Lake, Path]:
     folders = releases(folder, (FIRST, ""), (SECOND, 'evolution("t", rename={"id0": "id"})'))
     lake = deployed(folder, *folders)
     lake.upgrade(folders[1])
@@ -85,7 +85,7 @@ def is_later(folder: Path, *alters: str) -> tuple[Lake, Path]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_accepted_from_the_release_on(tmp_path: Path, case: Case) -> None:
-    lake, folder = is_later(tmp_path, *case.alters)
+    lake, folder = unreleased(tmp_path, *case.alters)
     case.change(lake.path(case.collection))
     status = commands.status(lake.env).document["collections"][case.collection]
     assert status["ways_on"][0]["why_not"] == []
@@ -119,7 +119,7 @@ REFUSED = [
 def test_accept_ahead_what_no_step_says_is_refused_and_holds_nothing_else_up(
     tmp_path: Path, statement: str, change: Change, why: str
 ) -> None:
-    lake, folder = is_later(tmp_path, statement)
+    lake, folder = unreleased(tmp_path, statement)
     change(lake.path("t"))
     (found,) = commands.status(lake.env).document["collections"]["t"]["ways_on"][0]["why_not"]
     assert why in found
@@ -137,7 +137,7 @@ def test_accept_ahead_what_no_step_says_is_refused_and_holds_nothing_else_up(
 
 
 def test_a_column_that_came_again_is_the_releases_column(tmp_path: Path) -> None:
-    lake, folder = is_later(tmp_path, DROP)
+    lake, folder = unreleased(tmp_path, DROP)
     foreign.add_column(lake.path("t"), "a")
     commands.accept(lake.env, folder)
     lake.upgrade(folder)

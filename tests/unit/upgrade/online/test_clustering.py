@@ -261,9 +261,9 @@ def test_clustering_by_hand(tmp_path: Path) -> None:
     lake, jobs = lake_of(tmp_path), OnlineJobs()
     alter(lake.env, "ALTER TABLE a CLUSTER BY (u, id)", jobs=jobs)
     assert (clustered_by(lake), len(jobs.jobs("cluster"))) == (("u", "id"), 1)
-    is_later = lake.state.unreleased_of(A)
-    assert is_later is not None
-    assert is_later.declared.clustered_by == ("u", "id")
+    unreleased = lake.state.unreleased_of(A)
+    assert unreleased is not None
+    assert unreleased.declared.clustered_by == ("u", "id")
     alter(lake.env, "ALTER TABLE a CLUSTER BY NONE", jobs=no_spark)
     assert clustered_by(lake) == ()
     whole(lake)

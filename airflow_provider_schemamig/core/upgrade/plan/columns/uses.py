@@ -64,7 +64,7 @@ def restated_as_before(state: State, hold: Hold, goal: dict[CollectionName, Fing
 
 
 def past_of(state: State, collection: CollectionName, column: Field) -> Past:
-    """Return what the ledger knows of a column that a release adds to a collection, which is not committed yet.
+    """Return what the ledger knows of a column that an uncommitted release adds to a collection.
 
     Where no release had it, and it is on the table all the same, it stayed there when an upgrade was given up, which let it be NULL until
     all rows were filled.

@@ -81,8 +81,9 @@ def names_in_files(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
 
 
 def dropped_paths(entry: SchemaEntry, held: HeldTable) -> tuple[ColumnPath, ...]:
-    """Return what the end of a hold takes from a table, as the schema calls it, in the order in which it can be dropped; what is gone
-    already is left out."""
+    """Return the columns that the end of a hold drops from a table, by their names in the schema, in an order in which they can be dropped;
+    without those dropped already.
+    """
     known = names_in_files(entry)
     return droppable(entry.physical, (known[names] for names in held.dropped if names in known))
 
