@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         expand,
         go_through,
         promote,
+        reject,
         rollback,
         upgrade,
     )
@@ -136,6 +137,7 @@ _HOMES = {
     "rebuild_ledger": ("upgrade.rebuild.rebuild", "rebuild"),
     "refresh": ("replication.cluster.registry", "refresh"),
     "rehearsal": ("testing.rehearse", "rehearsal"),
+    "reject": ("upgrade.tasks.leader", "reject"),
     "replicate_once": ("replication.replicate", "replicate_once"),
     "restore_ledger": ("ledger.admin.backup", "restore"),
     "restore_rows": ("replication.restore.restore", "restore"),
@@ -221,6 +223,7 @@ __all__ = [
     "rebuild_ledger",
     "refresh",
     "rehearsal",
+    "reject",
     "replicate_once",
     "restore_ledger",
     "restore_rows",

@@ -11,10 +11,11 @@ from airflow.sdk import BaseBranchOperator
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
+from airflow_provider_schemamig.exceptions import SchemamigError
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
-from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator
+from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation
 from airflow_provider_schemamig.operators.reports import plain
 from airflow_provider_schemamig.visible import visible
 
@@ -99,16 +100,47 @@ class PlanApprovalOperator(ApprovalOperator):
             self.log.info("%s %s, by %s", self.subject, answers[0], who or "nobody (its default)")
             if answers[0] == self.REJECT:
                 run_notes.say(context, f"rejected by {who or 'nobody (the default)'}; the environment is as before. {self.subject}")
+                self._record_rejection(context, who or "nobody (the default answer)")
         return super().execute_complete(context, event)
+
+    def asked(self) -> Mapping[str, str]:
+        """Return the environments whose plans are asked about, each by the task that planned."""
+        return {self.plan_task_id: self.environment} if self.plan_task_id else {}
+
+    def _record_rejection(self, context: Context, who: str) -> None:
+        """Write into the environments' history who did not want the plans; the answer counts even if that cannot be written."""
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+        for task_id, environment in self.asked().items():
+            found = [context["ti"].xcom_pull(task_ids=task_id, key=key) for key in ("generation", "plan_digest")]
+            if found[0] is None:
+                continue
+            try:
+                note = commands.reject(SchemamigHook(environment, who=who).environment, as_generation(found[0]), str(found[1]), who)
+            except SchemamigError as error:
+                note = str(error)
+            if note:
+                self.log.warning("The rejection is not in the history of %s: %s", environment, visible(note))
 
 
 class PlansApprovalOperator(PlanApprovalOperator):
     """Ask a person once about the plans for several environments (``approve_together``).
 
     The page of one environment does not answer it: the answer is for all of them.
+
+    :param plans: the environment (templated) of each preflight, by the id of its task.
     """
 
     operator_extra_links = ()  # type: ignore[assignment]  # both lead to one environment
+    template_fields: Sequence[str] = (*PlanApprovalOperator.template_fields, "plans")
+
+    def __init__(self, *, plans: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plans = plans
+
+    def asked(self) -> Mapping[str, str]:
+        return self.plans
 
 
 def users(ids: Sequence[str]) -> list[HITLUser] | None:

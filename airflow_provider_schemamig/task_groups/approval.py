@@ -40,6 +40,7 @@ def approve_together(
         body="\n\n".join(_pulled(preflight, "plan") for preflight in preflights),
         plan_digest=" ".join(_pulled(preflight, "plan_digest") for preflight in preflights),
         environment=environments,
+        plans={preflight.task_id: preflight.environment for preflight in preflights},
         response_timeout=approval_timeout,
         assigned_users=users(assigned_users),
         notifiers=notifiers,

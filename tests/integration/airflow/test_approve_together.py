@@ -66,6 +66,7 @@ def test_one_rejection_leaves_both(run_dag: RunDag, together: str, verbs: FakeVe
     found, _ = answered(run_dag, together, "Reject")
     assert [found[f"{name}.promote"][0] for name in ("east", "west")] == ["skipped"] * 2
     assert not verbs.calls["promote"]
+    assert [(call["env"], call["by"]) for call in verbs.calls["reject"]] == [("opened /east", "ann"), ("opened /west", "ann")]
 
 
 def test_one_that_is_at_the_release_already_is_left_out(

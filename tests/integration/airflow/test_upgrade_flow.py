@@ -171,6 +171,8 @@ def test_a_rejected_approval_skips_everything_after_it(run_dag: RunDag, verbs: F
     assert states(found, "approval", *LEADER) == ["success"] + ["skipped"] * 7
     assert found[""][0] == "success"
     assert not {"promote", "expand", "cutover", "cleanup", "contract"} & set(verbs.calls)
+    (rejected,) = verbs.calls["reject"]
+    assert (rejected["generation"], rejected["digest"], rejected["by"]) == (7, "d" * 64, "ann")
 
 
 def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:

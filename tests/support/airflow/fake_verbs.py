@@ -99,6 +99,10 @@ class FakeVerbs:
         looks = len(self.calls["approved"])
         return self.approvals[min(looks, len(self.approvals)) - 1]
 
+    def reject(self, env: object, generation: int, digest: str, by: str) -> str:
+        self._called("reject", env=env, generation=generation, digest=digest, by=by)
+        return ""
+
     def plan_digest(self, env: object, generation: int) -> str:
         return "d" * 64
 

@@ -78,6 +78,11 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str |
     return approval
 
 
+def reject(env: EnvironmentRoot, generation: Generation, digest: str, by: str) -> str:
+    """Record that a person does not want plan ``digest``, and return the note if it could not be written. The claim stays: nobody leads."""
+    return _remember(env, "reject", generation, pendulum.now("UTC"), detail=digest, who=by)
+
+
 def promote(
     env: EnvironmentRoot,
     generation: Generation,

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.lake import no_spark
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, expanded, refused, releases, whole
+from tests.support.upgrades import claimed, deployed, expanded, refused, releases, two_releases, whole
 
 
 @pytest.mark.parametrize("ends_as", ["promoted", "committed", "rolled_back"])
@@ -81,3 +83,12 @@ def test_cancel_what_the_generation_before_had_made_goes_too(tmp_path: Path, ver
     whole(lake)
     assert not made.exists()
     assert {shard.collection for shard in lake.state.shards.values()} == {"a"}
+
+
+def test_a_rejected_plan_is_in_the_history(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    assert commands.reject(lake.env, generation, "d" * 64, "ann") == ""
+    entry = read_history(lake.env)[-1]
+    assert (entry.who, entry.what, entry.generation, entry.outcome, entry.detail) == ("ann", "reject", generation, "done", "d" * 64)
+    assert lake.state.deployments[generation].state is DeploymentState.CLAIMED, "a person may think better of it"
