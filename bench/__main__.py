@@ -28,6 +28,7 @@ BENCHMARKS = {
     "check": release.check_many,
     "release_test": release_test.take_paths,
     "ledger": ledger.open_long_history,
+    "upgrades": ledger.after_many_upgrades,
     "copy": rewrite.copy,
     "tail": rewrite.tail,
     "block": rewrite.block,
@@ -42,8 +43,8 @@ BENCHMARKS = {
 }
 
 
-#: Needs the package registry, which nothing else does.
-ON_DEMAND = frozenset({"peers"})
+#: ``peers`` needs the package registry, which nothing else does; ``upgrades`` takes a quarter of an hour.
+ON_DEMAND = frozenset({"peers", "upgrades"})
 #: Of each benchmark, anew each time: a figure that varies is the median, with its spread.
 ROUNDS = 3
 

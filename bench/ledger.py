@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from itertools import count, islice
@@ -9,19 +10,24 @@ from pathlib import Path
 
 import pendulum
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
 from airflow_provider_schemamig.core.ledger.rows import Leader, Object, SchemaEntry, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
-from bench.tools.measure import run, run_warm
+from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
+from bench.scale import GROWTH_GOAL
+from bench.schema_only import releases
+from bench.tools.measure import Usage, run, run_warm
 from bench.tools.table import Row, cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 UPDATES, COLLECTIONS, COLUMNS = 100_000, 1_000, 20
 #: Changes of one commit: a release of many collections has thousands, a mark of progress is one.
 A_COMMIT = 60
+FEW_AND_MANY = (100, 1_000)
 
 
 def open_long_history(folder: Path) -> Iterator[Row]:
@@ -43,6 +49,34 @@ def open_long_history(folder: Path) -> Iterator[Row]:
     took = "{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB"
     yield Row("the same ledger compacted", cell(took, compacted.wall_s, compacted.cpu_s, compacted.peak_mib))
     yield Row(f"all rows of {COLLECTIONS:,} collections dumped", cell(took, dumped.wall_s, dumped.cpu_s, dumped.peak_mib))
+
+
+def after_many_upgrades(folder: Path) -> Iterator[Row]:
+    """Commands on an environment with 100 and with 1,000 upgrades behind it, each of them rolled back but the last."""
+    first, second = releases(folder, 5)
+    env = Environment.open(str(folder / "lake"))
+    commands.upgrade(env, first, jobs=without_spark, create=True)
+    taken: dict[int, dict[str, Usage]] = {}
+    done = 0
+    for upgrades in FEW_AND_MANY:
+        while done < upgrades - 1:
+            commands.upgrade(env, second, jobs=without_spark)
+            commands.rollback(env, jobs=without_spark)
+            done += 1
+        place = ["--env", env.location.uri, "--json"]
+        asked = {"plan": (["plan", *place, "--release", str(second)], (3,)), "status": (["status", *place], (0,))}
+        asked |= {"ledger verify": (["ledger", "verify", *place], (0,)), "history": (["history", *place], (0,))}
+        taken[upgrades] = {name: run_warm([SCHEMAMIG, *command], expect) for name, (command, expect) in asked.items()}
+        taken[upgrades]["upgrade"] = run([SCHEMAMIG, "upgrade", *place, "--release", str(second)])
+        commands.rollback(env, jobs=without_spark)
+        done += 1
+    few, many = (taken[number] for number in FEW_AND_MANY)
+    for name in few:
+        for upgrades, usage in zip(FEW_AND_MANY, (few[name], many[name]), strict=True):
+            took = cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib)
+            yield Row(f"{name}, after {upgrades:,} upgrades", took)
+        exponent = math.log(many[name].cpu_s / few[name].cpu_s) / math.log(FEW_AND_MANY[1] / FEW_AND_MANY[0])
+        yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
 
 
 def write_history(env: Environment) -> int:
