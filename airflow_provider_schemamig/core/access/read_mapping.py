@@ -24,6 +24,8 @@ from airflow_provider_schemamig.core.schema.sql import type_sql
 
 #: A column of a change of type that is not the one in use: rows written since the swap have no value in it, or one from before.
 STAND_IN = "has another type in the table, and what is left of this one is for the way back only"
+#: A column of a release that was rolled back, where a release since brought columns.
+DOUBTFUL = "was taken back by a rollback, and a release since may have brought it under another name"
 
 
 class Evidence(Protocol):
@@ -112,7 +114,7 @@ class _Fitter:
         for field in wanted:
             here = join(path, field.name)
             if here in self._wanted.doubtful:
-                raise Unfit(here, "was taken back by a rollback, and a release since may have brought it under another name")
+                raise Unfit(here, DOUBTFUL)
             there = self._origins.get(here)
             if there is None:
                 shown.append(self._missing(field, here))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease, UnknownRelease
@@ -112,22 +113,26 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 
 
 def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
-    """Return what a rolled-back schema brought, beside which the table has new fields by now that it does not name.
+    """Return what a rolled-back schema brought, once a release since brought fields beside it, whatever these are called.
 
     A release in between may have been made for the first time since: what this one calls ``a`` is then what that one calls ``e``, and the
     ledger does not have the steps from there to here.
     """
-    name = state.live_collection(entry.shard)
-    earlier = [known for known in state.schemas_of(entry.shard) if known.rolled_back is None and known.schema_id < entry.schema_id]
-    if name is None or not earlier:
+    entries = state.schemas_of(entry.shard)
+    earlier = [known for known in entries if known.rolled_back is None and known.schema_id < entry.schema_id]
+    if not earlier:
         return frozenset()
-    before, now = shape_of(earlier[-1]), shape_of(state.entry(name))
-    declared = {path for path, _ in walk(entry.declared.fields)}
-    known = {(parent_and_name(path)[0], before.name_in_files(path)) for path, _ in walk(before.fields)}
-    fields = [(path, parent_and_name(path)[0]) for path, _ in walk(now.fields)]
-    levels = {level for path, level in fields if path not in declared and (level, now.name_in_files(path)) not in known}
-    named = {path for shape in (before, now) for path, _ in walk(shape.fields)}
-    return frozenset(path for path in declared if path not in named and parent_and_name(path)[0] in levels)
+    known = {identity for _, identity in _identities(earlier[-1])}
+    since = [later for later in entries if later.schema_id > entry.schema_id and later.release is not None]
+    levels = {level for later in since for _, (level, name) in _identities(later) if (level, name) not in known}
+    return frozenset(path for path, (level, name) in _identities(entry) if (level, name) not in known and level in levels)
+
+
+def _identities(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, str]]]:
+    """Yield the declared fields, each with what tells it from others: the struct that it is in, and its name in the data files."""
+    shape = shape_of(entry)
+    for path, _ in walk(shape.fields):
+        yield path, (parent_and_name(path)[0], shape.name_in_files(path))
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
-from airflow_provider_schemamig.core.access.read_mapping import STAND_IN, Fit, Unfit, bare, bare_type, only
+from airflow_provider_schemamig.core.access.read_mapping import DOUBTFUL, STAND_IN, Fit, Unfit, bare, bare_type, only
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
-from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import Fields, join
 from airflow_provider_schemamig.core.schema.sql import type_sql
 
@@ -57,6 +57,9 @@ def fit_writer(given: Fields, wanted: Shape, live: Shape, *, is_later: bool, gon
         if field.name not in present and not field.nullable and not fills_itself(field):
             raise Unfit(field.name, "is NOT NULL, and not among the columns of the rows")
     written = only(wanted, [field.name for field in given])
+    for path, _ in walk(written.fields):
+        if path in wanted.doubtful:
+            raise Unfit(path, DOUBTFUL)
     return WriteFit(_given(given, written), *_into(written, live, "is not in the table yet" if is_later else gone))
 
 
