@@ -111,18 +111,23 @@ class Effort:
 def check_fillable(head: Head, collection: CollectionName, fill: Fill) -> None:
     """Raise CannotBackfill for tables whose files cannot be filled one by one, UnsupportedFeature, CatalogManagedTable."""
     check_writable(head.protocol, head.location.uri)
-    reason = why_not(head) or _why_not_filled(head, fill.column)
+    reason = why_not_filled(head) or _why_not_column(head, fill.column)
     if reason is not None:
         raise CannotBackfill(collection=collection, column=fill.column, reason=reason)
 
 
-def _why_not_filled(head: Head, column: str) -> str | None:
+def why_not_filled(head: Head) -> str | None:
+    """Return why rows that a table has cannot get values, whatever the column; None if they can."""
+    if is_on(head.metadata, APPEND_ONLY) and head.sealed_for is None:
+        return f"the table is append-only ({APPEND_ONLY})"
+    return why_not(head)
+
+
+def _why_not_column(head: Head, column: str) -> str | None:
     if _physical(head, column) is None:
         return f"the table has no column {column}"
     if column in (head.metadata.get("partitionColumns") or ()):
         return "the table is partitioned by it, so rows would have to move"
-    if is_on(head.metadata, APPEND_ONLY):
-        return f"the table is append-only ({APPEND_ONLY})"
     return None
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pendulum
 
+from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
@@ -17,13 +18,15 @@ from airflow_provider_schemamig.core.ledger.objects.plan_store import write_text
 from airflow_provider_schemamig.core.ledger.objects.preparing import told_while_preparing
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.online.backfill import why_not_filled
+from airflow_provider_schemamig.core.online.errors import CannotBackfill
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import keep_plan, plan_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.reused import with_notes_on_columns
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
@@ -51,7 +54,23 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
 def _with_storage(env: EnvironmentRoot, view: View, planned: Planned) -> Planned:
     """Return the plan with what the claim, and any later write, would be refused for."""
     made = [stage.collection for stage in (*built(planned.plan), *planned.plan.of_kind(CreateShard))]
-    return replace(planned, refusals=(*planned.refusals, *inside_tables(env, made), *unsafe_writers(env, view, planned)))
+    found = (*inside_tables(env, made), *unsafe_writers(env, view, planned), *_unfillable(env, view, planned))
+    return replace(planned, refusals=(*planned.refusals, *found))
+
+
+def _unfillable(env: EnvironmentRoot, view: View, planned: Planned) -> Iterator[CannotBackfill]:
+    """Yield a refusal for each table whose rows are to get values and whose files cannot be written anew; one without rows needs none.
+
+    A table that is sealed right now is another leader's, and says nothing.
+    """
+    for name, online in planned.online.items():
+        head = view.heads.get(name)
+        filled = [column for chain in online.chains for operation in chain if operation.fills for column in operation.columns]
+        if head is None or view.state is None or head.sealed_for is not None or not filled:
+            continue
+        reason = why_not_filled(head)
+        if reason is not None and active_files(table_store(env, view.state, view.state.objects[name].shard), head.version):
+            yield CannotBackfill(collection=name, column=filled[0], reason=reason)
 
 
 def refused_place(env: EnvironmentRoot, state: State | None, *, create: bool) -> tuple[SchemamigError, ...]:
