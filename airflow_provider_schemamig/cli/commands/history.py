@@ -30,7 +30,7 @@ def history(
     from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 
     root = open_environment(env)
-    LedgerReader(root).state()  # refused where no environment is, and where newer software wrote it
+    known = LedgerReader(root).state().objects  # refused where no environment is, and where newer software wrote it
     found = [entry for entry in commands.read_history(root) if collection in (None, entry.collection)]
     document = {"entries": [entry_json(entry) for entry in reversed(found[-limit:])]}
     shown = [entry_json(entry) for entry in reversed(once_each(found)[-limit:])]
@@ -40,6 +40,8 @@ def history(
 
         if shown:
             show_history(to, shown)
+        elif collection is not None and collection not in known:
+            to.print(f"There are no entries, and no collection of the name {collection}.")
         else:
             to.print("There are no entries.")
 

@@ -14,4 +14,9 @@ def snapshot(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     written = commands.snapshot_release(local_path(release))
     document = {"version": str(written.version), "files": list(written.files)}
     title = f"{written.version} is frozen" if written.files else f"{written.version} was frozen already"
+    if written.replaced:
+        title = (
+            f"{written.version} is frozen anew, with another schema. If an environment is at {written.version}, it is refused there: "
+            "take the old snapshot back and run `schemamig new` first"
+        )
     return Answer(document, lambda to: show_files(to, written.files, title))

@@ -54,10 +54,12 @@ _SCHEMA_TEMPLATE = """\
 
 @dataclass(frozen=True, slots=True)
 class WrittenFolder:
-    """What a command wrote: the head's version, and the files that changed, relative to the folder."""
+    """What a command wrote: the head's version, and the files that changed, relative to the folder. ``replaced``: the head's snapshot was
+    there, with another schema."""
 
     version: Version
     files: tuple[str, ...]
+    replaced: bool = False
 
 
 def init(path: Path, name: str) -> WrittenFolder:
@@ -91,7 +93,9 @@ def snapshot(path: Path) -> WrittenFolder:
     refusals: list[Refusal] = []
     files = _frozen(folder, settings, refusals)
     raise_refusals(refusals)
-    return WrittenFolder(settings.version, _write(path, folder.files, files))
+    name = snapshot_file(settings.version)
+    replaced = folder.files.get(name, files[name]) != files[name]
+    return WrittenFolder(settings.version, _write(path, folder.files, files), replaced)
 
 
 def _frozen(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) -> dict[str, bytes]:

@@ -187,6 +187,10 @@ def read_folder(path: Path, refusals: list[Refusal]) -> Folder | None:
     except OSError as error:  # a folder above it may not be entered
         refusals.append(UnreadableFile(file=str(path), reason=error.strerror or str(error)))
         return None
+    if not any((path / name).exists() for name in (RELEASE_TOML, SCHEMA_SQL, LOCK_FILE, "snapshots", "migrations")):
+        reason = f"it has no {RELEASE_TOML}, no {SCHEMA_SQL} and no snapshots, so it is no release folder"
+        refusals.append(UnreadableFile(file=str(path), reason=reason, is_no_folder=True))
+        return None
     snapshots, modules = _listing(path, "snapshots", ".sql", refusals), _listing(path, "migrations", ".py", refusals)
     names = [RELEASE_TOML, SCHEMA_SQL, LOCK_FILE, *snapshots, *modules]
     files: dict[str, bytes] = {}

@@ -32,16 +32,19 @@ _SHOWN = 12
 
 
 def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str) -> Approval:
-    """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is not the generation's plan.
+    """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is another plan, or it is over.
 
     The beginning that status, report and logs show of it will do.
     """
     ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
-        current = deployment_of(state, generation).plan_digest
+        deployment = deployment_of(state, generation)
+        current = deployment.plan_digest
         if not (current.startswith(digest) and len(digest) >= _SHOWN):
             raise PlanChanged(approved=digest, current=current)
+        if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
+            raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
         known = state.approvals.get(generation)
         return [] if known is not None and known.plan_digest == current else [Put(Approval(generation, current, approved_by, approved_at))]
 

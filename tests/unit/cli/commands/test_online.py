@@ -130,5 +130,5 @@ def test_the_history_of_a_change(lake: Path, run: Run) -> None:
     assert text.index("contract") < text.index("cutover") < text.index("expand"), "the newest first"
     (newest,) = run("history", "--env", lake, "--limit", 1, "--json").document["entries"]
     assert newest["what"] == "contract"
-    assert run("history", "--env", lake, "--collection", "nobody").stdout == "There are no entries.\n"
+    assert run("history", "--env", lake, "--collection", "nobody").stdout == "There are no entries, and no collection of the name nobody.\n"
     assert tree(lake) == before

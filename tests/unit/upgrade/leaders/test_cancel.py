@@ -92,3 +92,11 @@ def test_a_rejected_plan_is_in_the_history(tmp_path: Path) -> None:
     entry = read_history(lake.env)[-1]
     assert (entry.who, entry.what, entry.generation, entry.outcome, entry.detail) == ("ann", "reject", generation, "done", "d" * 64)
     assert lake.state.deployments[generation].state is DeploymentState.CLAIMED, "a person may think better of it"
+
+
+def test_what_is_over_is_not_approved(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    lake.upgrade(lake.second)
+    commands.rollback(lake.env, jobs=no_spark)
+    with refused("wrong_state"):
+        commands.approve(lake.env, Generation(2), lake.state.deployments[Generation(2)].plan_digest)
