@@ -78,6 +78,8 @@ def _why_in_use(env: EnvironmentRoot, state: State, shard: Shard) -> str:
             sealed_for = look_at_head(env.table_store(live.uri, live.table_id)).sealed_for
         except TableMissing:
             return f"the table of {name} is gone, whose rows may be in it"
+        except (LogTruncated, LogDamaged):
+            return f"the table of {name} cannot be read, which may be sealed for it"
         if sealed_for == shard.shard:
             return f"the table of {name} is sealed for it, which the ledger that was restored does not know"
     return ""

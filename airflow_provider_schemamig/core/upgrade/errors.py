@@ -208,7 +208,8 @@ class HoldOpen(Refusal):
             case HoldState.CONTRACTING:
                 return "Run `schemamig contract` first; it goes on where it stopped."
             case _:
-                return "Wait for the hold and its contract; a new release (--end-hold) can end it at once."
+                ends = f"`schemamig contract --generation {self.generation}`"
+                return f"Wait for the hold and its contract ({ends}); a new release (--end-hold) can end it at once."
 
 
 class NeverAgreed(Conflict):

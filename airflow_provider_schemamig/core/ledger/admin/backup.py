@@ -204,6 +204,8 @@ def _is_lost(state: State, entry: HistoryEntry) -> bool:
             return stage not in (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
         case "rollback":
             return stage is not DeploymentState.ROLLED_BACK and (hold is None or hold.state is not HoldState.ROLLING_BACK)
+        case "contract":
+            return any(held.state is HoldState.OPEN and held.until <= entry.started_at for held in state.holds.values())
         case _:
             return False
 

@@ -6,6 +6,7 @@ numbers out again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +18,14 @@ import pendulum
 from airflow_provider_schemamig.core.ledger.codec import RawRow, decode, encode, encode_key
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, NumbersExhausted
 from airflow_provider_schemamig.core.ledger.fold import replaced, sums
+from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.numbers import highest_numbers
-from airflow_provider_schemamig.core.ledger.rows import GivenOut, Leader, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import GivenOut, Hold, HoldState, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG, LedgerTable
-from airflow_provider_schemamig.core.names import Epoch, Generation
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage import THROWAWAY
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 _COMMIT = "restore-"
 
@@ -51,7 +54,8 @@ def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -
         numbers = highest_numbers(env, rows, _places(rows))
         if numbers.is_exhausted:
             raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
-        table.commit(list(_updates(rows, *numbers.leapt, version + 1)), f"{_COMMIT}{uuid4().hex}", "append")
+        given_out = GivenOut(*numbers.leapt, _by_hand(env, rows))
+        table.commit(list(_updates(rows, given_out, version + 1)), f"{_COMMIT}{uuid4().hex}", "append")
         made = {f"{name}/{file}" for name in (FOLDER, LOG) for file in store.names(name)} - ledger.keys()
         return Leap({key: store.get(key) for key in made if not key.endswith("_last_checkpoint")}, numbers.notes)
 
@@ -78,11 +82,28 @@ def _shards(found: Iterable[tuple[str, str]]) -> Iterator[Shard]:
             continue
 
 
-def _updates(rows: Iterable[RawRow], generation: Generation, epoch: Epoch, ts: int) -> Iterator[RawRow]:
+def _by_hand(env: EnvironmentRoot, rows: Iterable[RawRow]) -> tuple[Generation, ...]:
+    """Return the generations of open holds that the lost history rolled back, says the audit log; of all of them if it cannot be read."""
+    held: list[Generation] = []
+    for collection, key, value in (identity for identity, count in sums(rows).items() if count > 0):
+        if collection == Hold.COLLECTION:
+            with contextlib.suppress(LedgerDamaged):  # ``verify`` lists it
+                hold = decode(Hold, key, value)
+                held += [hold.generation] if hold.state is HoldState.OPEN else []
+    try:
+        entries = read_history(env)
+    except SchemamigError:
+        return tuple(sorted(held))
+    rolled_back = {entry.generation for entry in entries if entry.what == "rollback"}
+    return tuple(sorted(generation for generation in held if not entries or generation in rolled_back))
+
+
+def _updates(rows: Iterable[RawRow], given_out: GivenOut, ts: int) -> Iterator[RawRow]:
     """Yield the numbers, the leader's row with its new epoch, and the fence that every live table has to get."""
     current = [identity for identity, count in sums(rows).items() if count > 0]
     stored = {(collection, key): value for collection, key, value in current}
-    collection, key, value = encode(GivenOut(generation, epoch))
+    epoch = given_out.epoch
+    collection, key, value = encode(given_out)
     yield from replaced(collection, key, stored.get((collection, key)), value, ts)
     address = (Leader.COLLECTION, encode_key(Leader.key))
     if address in stored:

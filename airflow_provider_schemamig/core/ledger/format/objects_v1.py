@@ -312,6 +312,7 @@ class GivenOut:
     COLLECTION: ClassVar[str] = "config"
     generation: int
     epoch: int
+    by_hand: tuple[int, ...] = ()
     key: ClassVar[str] = "given_out"
 
 

@@ -62,11 +62,15 @@ class LedgerSince:
 
 @dataclass(frozen=True, slots=True)
 class GivenOut:
-    """Generations and epochs up to these count as given out: a lost history may have given them to processes that still run."""
+    """Generations and epochs up to these count as given out: a lost history may have given them to processes that still run.
+
+    ``by_hand``: generations whose holds only a person ends, as the lost history may have rolled them back.
+    """
 
     COLLECTION: ClassVar[str] = "config"
     generation: Generation
     epoch: Epoch
+    by_hand: tuple[Generation, ...] = ()
     key: ClassVar[str] = "given_out"
 
 

@@ -58,12 +58,22 @@ def end_holds(leader: LeaderWriter, generations: Collection[Generation], allow: 
 def due_holds(state: State, generation: Generation | None = None, *, at_once: bool = False) -> list[Hold]:
     """Return the holds to be ended now, the oldest first: their time is over, or ``at_once``; ``generation``: only its.
 
-    One that ``ends_by_hand`` only where a person names it, or says ``at_once``.
+    One that ``ends_by_hand`` only where a person names it, or says ``at_once``; those after it wait for it.
     """
     now = pendulum.now("UTC")
     found = [hold for hold in unclosed_holds(state) if (at_once or hold.until <= now) and generation in (None, hold.generation)]
-    found = [hold for hold in found if at_once or generation is not None or not ends_by_hand(state, hold)]
+    if not at_once and generation is None:
+        waits = [hold.generation for hold in open_holds(state) if ends_by_hand(state, hold)]
+        found = [hold for hold in found if hold.state is HoldState.KEEPING or not waits or hold.generation < min(waits)]
     return sorted(found, key=lambda hold: (hold.state is not HoldState.KEEPING, hold.generation))  # nobody's way back waits for those
+
+
+def by_hand_notes(state: State) -> tuple[str, ...]:
+    """Say which holds are over and wait for a person."""
+    now = pendulum.now("UTC")
+    over = [hold.generation for hold in open_holds(state) if hold.until <= now and ends_by_hand(state, hold)]
+    told = "the ledger was restored, and had lost a rollback of it: look at its tables, then `schemamig contract --generation"
+    return tuple(f"the hold of generation {number} is over and ends by hand: {told} {number}`" for number in over)
 
 
 def contract_due(leader: LeaderWriter, generation: Generation | None, at_once: bool, ignore_nodes: bool) -> None:

@@ -26,7 +26,8 @@ class HoldKeeps(Refusal):
     @property
     def next_action(self) -> str:
         over = self.until <= pendulum.now("UTC")
-        first = "That time is over: run `schemamig contract`, then this again" if over else "Wait until then"
+        ends = f"`schemamig contract --generation {self.generation}`"
+        first = f"That time is over: run {ends}, then this again" if over else "Wait until then"
         return f"{first}, or end that hold now with --end-hold."
 
 

@@ -42,7 +42,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
-from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due, due_holds
+from airflow_provider_schemamig.core.upgrade.execute.contract import by_hand_notes, contract_due, due_holds
 from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
@@ -182,7 +182,7 @@ def contract(
     no_open_deployment(state)
     if state.leader is None or not due_holds(state, generation, at_once=at_once):
         version = state.release.version if state.release is not None else None
-        return Outcome(version, version, None, None, (), pending_holds(state))
+        return Outcome(version, version, None, None, (), pending_holds(state), by_hand_notes(state))
 
     # A deployment that was promoted and rolled back leaves the hold before it open.
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)

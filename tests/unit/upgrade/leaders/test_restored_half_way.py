@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
@@ -136,17 +134,21 @@ def test_a_restore_says_what_was_done_since(tmp_path: Path) -> None:
     assert any("cutover of generation 2" in note for note in notes), notes
 
 
-def test_a_restored_hold_ends_by_hand(tmp_path: Path) -> None:
-    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT, x INT);", "CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])')
-    lake.upgrade(lake.second)
-    backup(lake.env, str(tmp_path / "backup"))
-    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
-    assert not [note for note in restore(lake.env, str(tmp_path / "backup")).notes if "since this backup" in note]
-    lake = replace(lake, env=Environment.open(str(tmp_path / "lake")))
-    make_holds_due(lake)
-    (hold,) = commands.contract(lake.env).pending
-    assert (hold["over"], hold["by_hand"]) == (True, True)
-    shown = CliRunner().invoke(app, ["status", "--env", str(tmp_path / "lake")]).stdout
-    assert "schemamig contract --generation 2" in " ".join(shown.split())
-    assert commands.contract(lake.env, SECOND).pending == ()
-    assert [field["name"] for field in tables.snapshot(lake.path("t")).fields] == ["id"]
+def test_the_hold_of_a_deployment_that_was_taken_up_ends_by_itself(tmp_path: Path) -> None:
+    found = make_rewritten(tmp_path)
+    claimed(found)
+    backup(found.env, str(tmp_path / "backup"))
+    brought_back(found, tmp_path)
+    commands.promote(found.env, SECOND)
+    go_on(found)
+    make_holds_due(found.lake)
+    assert commands.contract(found.env).pending == ()
+
+
+def test_cancel_beside_a_damaged_table(tmp_path: Path) -> None:
+    found = make_rewritten(tmp_path)
+    claimed(found)
+    backup(found.env, str(tmp_path / "backup"))
+    brought_back(found, tmp_path)
+    sorted((found.path("plain") / "_delta_log").glob("*.json"))[0].unlink()  # what a clean-up that went wrong leaves
+    assert any("left alone" in note for note in commands.cancel(found.env, SECOND).notes)

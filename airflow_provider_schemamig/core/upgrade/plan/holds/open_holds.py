@@ -46,8 +46,8 @@ def open_holds(state: State | None) -> tuple[Hold, ...]:
 
 
 def ends_by_hand(state: State, hold: Hold) -> bool:
-    """Return whether only a person ends the hold: the ledger was restored since, and a rollback that it lost may have closed it."""
-    return state.is_before_restore(hold.generation)
+    """Return whether only a person ends the hold: the ledger was restored since, and lost a rollback that may have closed it."""
+    return hold.state is HoldState.OPEN and state.given_out is not None and hold.generation in state.given_out.by_hand
 
 
 def hold_json(state: State, hold: Hold) -> dict[str, Any]:

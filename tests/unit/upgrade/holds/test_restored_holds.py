@@ -1,0 +1,157 @@
+"""Holds of a ledger that was restored: they end by themselves, but for those that the lost history rolled back; every advice leads on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from airflow_provider_schemamig.cli.main import app
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
+from airflow_provider_schemamig.core.ledger.rows import HoldState
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
+from tests.support.lake import Crash, Lake, no_spark
+from tests.support.rows import tables
+from tests.support.upgrades import deployed, make_holds_due, releases, two_releases
+
+FIRST = "CREATE TABLE t (id BIGINT, x INT);\n"
+SECOND = "CREATE TABLE t (id BIGINT);\n"
+HELD = Generation(2)
+
+
+def restored(lake: Lake, folder: Path, *, rolled_back: bool = False) -> Lake:
+    """Lose the ledger, and bring it back from a backup; ``rolled_back``: the release was rolled back in between."""
+    backup(lake.env, str(folder / "backup"))
+    if rolled_back:
+        commands.rollback(lake.env, jobs=no_spark)
+    shutil.move(folder / "lake" / "_schemamig" / "ledger", folder / "lost")
+    restore(lake.env, str(folder / "backup"))
+    return replace(lake, env=Environment.open(str(folder / "lake")))
+
+
+def in_hold(folder: Path) -> tuple[Lake, Path]:
+    """In the hold of 1.1.0, which hides ``x``; 1.2.0 has the name again."""
+    found = releases(folder, (FIRST, ""), (SECOND, 'evolution("t", drop=["x"])'), (FIRST, 'evolution("t")'))
+    lake = deployed(folder, found[0], found[1])
+    tables.insert(lake.path("t"), [{"id": 1, "x": 26}])
+    lake.upgrade(found[1])
+    return lake, found[2]
+
+
+def shown(lake: Lake) -> str:
+    return " ".join(CliRunner().invoke(app, ["status", "--env", lake.env.location.uri]).stdout.split())
+
+
+def test_a_hold_whose_rollback_was_lost_ends_by_hand(tmp_path: Path) -> None:
+    lake = restored(in_hold(tmp_path)[0], tmp_path, rolled_back=True)
+    tables.insert(lake.path("t"), [{"id": 2, "x": 27}])
+    make_holds_due(lake)
+    outcome = commands.contract(lake.env)
+    assert [(hold["over"], hold["by_hand"]) for hold in outcome.pending] == [(True, True)]
+    assert ["contract --generation 2`" in note for note in outcome.notes] == [True]
+    assert "schemamig contract --generation 2" in shown(lake)
+    assert commands.contract(lake.env, HELD).pending == ()
+
+
+def test_another_hold_ends_by_itself(tmp_path: Path) -> None:
+    lake = restored(in_hold(tmp_path)[0], tmp_path)
+    make_holds_due(lake)
+    assert "schemamig contract" in shown(lake)
+    assert commands.contract(lake.env).pending == ()
+
+
+def test_without_an_audit_log_every_open_hold_ends_by_hand(tmp_path: Path) -> None:
+    lake, _ = in_hold(tmp_path)
+    backup(lake.env, str(tmp_path / "backup"))
+    for name in ("ledger", "history"):
+        shutil.move(tmp_path / "lake" / "_schemamig" / name, tmp_path / f"lost {name}")
+    restore(lake.env, str(tmp_path / "backup"))
+    (hold,) = commands.status(Environment.open(str(tmp_path / "lake"))).to_json()["holds"]
+    assert hold["by_hand"]
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_a_release_that_the_hold_keeps_from_going_is_told_what_leads_on(tmp_path: Path, rolled_back: bool) -> None:
+    lake, third = in_hold(tmp_path)
+    lake = restored(lake, tmp_path, rolled_back=rolled_back)
+    make_holds_due(lake)
+    _leads_on(lake, lambda: lake.upgrade(third))
+
+
+def test_alter_is_told_what_ends_the_hold(tmp_path: Path) -> None:
+    lake = restored(in_hold(tmp_path)[0], tmp_path, rolled_back=True)
+    with pytest.raises(SchemamigError) as caught:
+        commands.alter(lake.env, "ALTER TABLE t ADD COLUMN z INT", jobs=no_spark)
+    assert "--generation 2" in _advice(caught.value)
+
+
+def test_a_contract_that_was_killed_goes_on(tmp_path: Path) -> None:
+    lake, _ = in_hold(tmp_path)
+    make_holds_due(lake)
+    for write in range(40):
+        with pytest.raises(Crash):
+            commands.contract(lake.crashing_at(write))
+        if [hold.state for hold in lake.state.holds.values()] == [HoldState.CONTRACTING]:
+            break
+    lake = restored(lake, tmp_path)
+    commands.contract(lake.env)
+    assert [hold.state for hold in lake.state.holds.values()] == [HoldState.CLOSED]
+
+
+def test_what_a_rollback_left_behind_goes_when_its_time_is_over(tmp_path: Path) -> None:
+    found = releases(tmp_path, (FIRST, ""), (f"{FIRST}CREATE TABLE n (id BIGINT);", ""))
+    lake = deployed(tmp_path, found[0], found[1])
+    lake.upgrade(found[1])
+    tables.insert(lake.path("n"), [{"id": 1}])
+    commands.rollback(lake.env, jobs=no_spark)
+    lake = restored(lake, tmp_path)
+    make_holds_due(lake)
+    commands.contract(lake.env)
+    assert [hold.state for hold in lake.state.holds.values()] == [HoldState.CLOSED]
+
+
+def test_holds_after_one_that_ends_by_hand_wait_for_it(tmp_path: Path) -> None:
+    """The nightly maintenance succeeds, and says what a person has to do."""
+    other = "CREATE TABLE u (id BIGINT, y INT);"
+    third = (f"{SECOND}CREATE TABLE u (id BIGINT);", 'evolution("u", drop=["y"])')
+    found = releases(tmp_path, (FIRST + other, ""), (SECOND + other, 'evolution("t", drop=["x"])'), third)
+    lake = deployed(tmp_path, found[0], found[1])
+    lake.upgrade(found[1])
+    lake = restored(lake, tmp_path, rolled_back=True)
+    lake.upgrade(found[2])
+    make_holds_due(lake)
+    outcome = commands.contract(lake.env)
+    assert len(outcome.pending) == 2 and len(outcome.notes) == 1
+    commands.contract(lake.env, HELD)
+    assert commands.contract(lake.env).pending == ()
+
+
+def test_a_restore_says_which_ends_of_holds_were_lost(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, FIRST, SECOND, 'evolution("t", drop=["x"])')
+    lake.upgrade(lake.second)
+    make_holds_due(lake)
+    backup(lake.env, str(tmp_path / "backup"))
+    assert commands.contract(lake.env).stages
+    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
+    assert any("contract" in note for note in restore(lake.env, str(tmp_path / "backup")).notes)
+
+
+def _advice(error: SchemamigError) -> str:
+    found = error.refusals if isinstance(error, Refused) else (error,)
+    return " ".join(item.next_action for item in found)
+
+
+def _leads_on(lake: Lake, what: Callable[[], object]) -> None:
+    """``what`` is refused; what its error says to do is done, and it goes."""
+    with pytest.raises(SchemamigError) as caught:
+        what()
+    assert "schemamig contract --generation 2`" in _advice(caught.value)
+    commands.contract(lake.env, HELD)
+    what()
