@@ -113,6 +113,13 @@ def _paused(control: Control) -> str:
     return f"{what}{by}{since}{until}{f': {control.reason}' if control.reason else ''}"
 
 
+def _resumed_by(state: State, holds: Holds) -> str:
+    """Return the commands that take the pauses back; nothing for hours, which end by themselves, and for last steps, which say it."""
+    paused = [state.controls[key] for key in holds if state.controls[key].paused and not state.controls[key].last_step]
+    scopes = ["" if control.scope == EVERYWHERE else f" --collection {control.scope}" for control in paused]
+    return " and ".join(f"`schemamig resume{scope}` goes on" for scope in scopes)
+
+
 def is_over(state: State, keys: Iterable[str], now: pendulum.DateTime | None) -> bool:
     """Return whether none of the controls with these keys keeps work waiting any more; ``now`` None: hours do not count."""
     return not _holds(state, keys, now)
@@ -231,7 +238,7 @@ class Pace:
                 _raise(stage, collection, now, hours=hours)
             if told_at is None or time.monotonic() - told_at > _SAY_SECONDS:
                 told_at = time.monotonic()
-                self.listen(Event(stage, collection, note=_text(now)))
+                self.listen(Event(stage, collection, note="; ".join(filter(None, (_text(now), _resumed_by(state, now))))))
             self.sleep(_LOOK_SECONDS)
 
     def may_begin(self, stage: str, collection: CollectionName) -> bool:
