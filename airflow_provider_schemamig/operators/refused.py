@@ -37,7 +37,7 @@ def complete(text: str, environment: str, release: str) -> str:
     """Return ``text`` with the commands in it as they can be typed: with ``--env`` and ``--release``, where they take them."""
 
     def with_options(found: re.Match[str]) -> str:
-        verb, rest = found[1], found[2].replace(" --env URI", "")
+        verb, rest = found[1], found[2].replace(" --env URI", "").replace(" --release DIR", "")
         options = ""
         if verb not in WITHOUT_ENV and "--env" not in rest:
             options += f" --env {shlex.quote(environment)}"

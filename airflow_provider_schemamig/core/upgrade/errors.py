@@ -31,8 +31,8 @@ class DriftFound(Refusal):
             )
         which = f" --collection {self.collection}" if self.collection else ""
         return (
-            f"Choose one: `schemamig accept{which}` takes it into the release, `schemamig revert{which}` reverts it on the table, "
-            f"`schemamig unmanage{which}` stops managing the table; `schemamig status` shows what each would do."
+            f"Choose one: `schemamig accept --release DIR{which}` takes it into the release, `schemamig revert{which}` reverts it on the "
+            f"table, `schemamig unmanage{which}` stops managing the table; `schemamig status` shows what each would do."
         )
 
 

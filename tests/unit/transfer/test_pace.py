@@ -97,7 +97,9 @@ def test_begin_waits_until_it_is_resumed(monkeypatch: pytest.MonkeyPatch) -> Non
     pace = Pace(read, heard.append, clock.sleep, clock.now)
     assert pace.begin("copy", FLIGHTS).max_files == 7
     assert 100 <= clock.seconds < 110
-    assert [event.note for event in heard] == ["paused; `schemamig resume --collection flights` goes on"] * 3, "said at once, and then every half minute"
+    assert [event.note for event in heard] == ["paused; `schemamig resume --collection flights` goes on"] * 3, (
+        "said at once, and then every half minute"
+    )
     assert clock.slept
 
 

@@ -39,7 +39,10 @@ class CannotRevert(Refusal):
     def next_action(self) -> str:
         if not self.acceptable:
             return _NO_OTHER_WAY.format(collection=self.collection, other="accepted")
-        return f"Accept it (`schemamig accept --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
+        return (
+            f"Accept it (`schemamig accept --release DIR --collection {self.collection}`), "
+            f"or stop managing the table (`schemamig unmanage`)."
+        )
 
 
 class LossyRevert(Refusal):

@@ -105,7 +105,7 @@ def test_a_contract_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert [hold.state for hold in lake.state.holds.values()] == [HoldState.CLOSED]
 
 
-def test_what_a_rollback_left_behind_goes_when_its_time_is_over(tmp_path: Path) -> None:
+def test_rows_that_a_rollback_left_behind_go_when_their_hold_is_over(tmp_path: Path) -> None:
     found = releases(tmp_path, (FIRST, ""), (f"{FIRST}CREATE TABLE n (id BIGINT);", ""))
     lake = deployed(tmp_path, found[0], found[1])
     lake.upgrade(found[1])

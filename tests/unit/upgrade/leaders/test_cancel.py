@@ -94,7 +94,7 @@ def test_a_rejected_plan_is_in_the_history(tmp_path: Path) -> None:
     assert lake.state.deployments[generation].state is DeploymentState.CLAIMED, "a person may think better of it"
 
 
-def test_what_is_over_is_not_approved(tmp_path: Path) -> None:
+def test_a_generation_that_is_over_is_not_approved(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
     lake.upgrade(lake.second)
     commands.rollback(lake.env, jobs=no_spark)
