@@ -268,9 +268,13 @@ class DocumentOperator(EnvironmentOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         found = self.run_verb(context)
-        texts = (f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in found.items() if value is not None)
-        self.log.info("%s: %s", self.environment, visible("; ".join(texts)))
+        self.log.info("%s: %s", self.environment, visible(self.sentence(found)))
         return found
+
+    def sentence(self, found: Mapping[str, Any]) -> str:
+        """Return what the log says of the document."""
+        given = {name: value for name, value in found.items() if value is not None}
+        return "; ".join(f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items())
 
 
 def doc_of(kind: type[BaseOperator]) -> str:

@@ -5,7 +5,7 @@ Empty texts mean "not given", for a rendered template is a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.operators.base import (
@@ -46,6 +46,14 @@ class ControlledOperator(DocumentOperator):
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
         return control_json(verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context)))
+
+    def sentence(self, found: Mapping[str, Any]) -> str:
+        from airflow_provider_schemamig.core.upgrade.status import control_words
+
+        if "paused" not in found:  # a pin's
+            return super().sentence(found)
+        name, state, rest = control_words(found)
+        return f"{name}: {state}{rest}"
 
     def tell_still_held(self) -> None:
         """Say what was said of another scope and still makes work wait, with what takes it back."""

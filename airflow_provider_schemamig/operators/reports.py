@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
 from typing import Any
 
 from airflow_provider_schemamig.core.html.render import once, size
@@ -82,14 +80,22 @@ def plain(markdown: str) -> str:
 
 
 def _section(title: str, points: Iterable[str]) -> list[str]:
-    """Return a section of a line or more a point, which ends with the last whole point that fits."""
+    """Return a section of a line or more a point. Where it is long each point keeps its first line, and the first ones all of theirs."""
     found = list(points)
-    lines = list(accumulate(1 + point.count("\n") for point in found))
-    if lines and lines[-1] > SECTION_LINES:
-        shown = max(1, bisect_right(lines, SECTION_LINES))
-        left = len(found) - shown
-        found = [*found[:shown], *([f"- … and {left} more, in the report"] if left else [])]
-    return ["", f"**{title}**", "", *found] if found else []
+    room = SECTION_LINES - min(len(found), SECTION_LINES)
+    shown: list[str] = []
+    is_first = True
+    for point in found[:SECTION_LINES]:
+        first, _, more = point.partition("\n")
+        lines = more.count("\n") + 1 if more else 0
+        if lines > room and not is_first:
+            shown.append(f"{first} (its columns and queries are in the report)")
+        else:
+            shown.append(point)
+            room, is_first = room - lines, is_first and not lines
+    if len(found) > SECTION_LINES:
+        shown.append(f"- … and {len(found) - SECTION_LINES} more, in the report")
+    return ["", f"**{title}**", "", *shown] if found else []
 
 
 def _why(reasons: Sequence[tuple[str, str]]) -> Iterator[str]:

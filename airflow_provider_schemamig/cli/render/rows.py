@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from airflow_provider_schemamig.cli.render.common import table_of, when
+from airflow_provider_schemamig.core.upgrade.status import control_words
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -85,28 +86,8 @@ def _history_cells(item: Document) -> tuple[str, ...]:
 
 def control_text(control: Document) -> Text:
     """Return what work on rows, or the last step of an online change, has to keep to, in one line."""
-    limits = [
-        f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
-        f"{control['max_files']:,} files a batch" if control["max_files"] else "",
-        f"{control['commits_per_minute']:,} commits a minute" if control["commits_per_minute"] else "",
-        f"only in the hours {control['window']} UTC" if control["window"] else "",
-    ]
-    limits_text = ", ".join(limit for limit in limits if limit) or "no limits"
-    name = control["collection"] or "all collections"
-    if control["last_step"]:
-        waits = ("runs until its last step", "yellow"), f", which waits for `schemamig resume`{_who_and_why(control)}"
-        goes = ("runs", "green"), ", its last step even if writers have to wait"
-        return Text.assemble((name, "cyan"), "  ", *(waits if control["paused"] else goes))
-    state = ("paused", "yellow") if control["paused"] else ("runs", "green")
-    return Text.assemble((name, "cyan"), "  ", state, f"{_who_and_why(control)}, {limits_text}")
-
-
-def _who_and_why(control: Document) -> str:
-    """Return who wants the pause, since when and why."""
-    if not control["paused_by"]:
-        return ""
-    why = f" ({control['reason']})" if control["reason"] else ""
-    return f" by {control['paused_by']} since {when(control['paused_at'])}{why}"
+    name, state, rest = control_words(control)
+    return Text.assemble((name, "cyan"), "  ", (state, "yellow" if control["paused"] else "green"), rest)
 
 
 def pin_text(pin: Document) -> Text:

@@ -139,11 +139,25 @@ class HoldInUse(Refusal):
 
 
 class PlanChanged(Refusal):
+    """``generation``: whose plan was to be approved, by another digest than its own."""
+
     code = "plan_changed"
-    message = "the plan that was checked ({approved:.12}) is not the plan that would run now ({current:.12})."
-    next_action = "Run preflight again, read the new plan, and approve that one."
     approved: str
     current: str
+    generation: int | None = None
+
+    @property
+    def message(self) -> str:
+        if self.generation is not None:
+            return f"{self.approved:.12} is not the plan of generation {self.generation}, which is {self.current:.12}."
+        return f"the plan that was checked ({self.approved:.12}) is not the plan that would run now ({self.current:.12})."
+
+    @property
+    def next_action(self) -> str:
+        if self.generation is not None:
+            read = f"Read that plan (`schemamig report --generation {self.generation}`)"
+            return f"{read}, then approve it by its digest, or by the first 12 digits of that."
+        return "Run preflight again, read the new plan, and approve that one."
 
 
 class UnknownGeneration(Refusal):

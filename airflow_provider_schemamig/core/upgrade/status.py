@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,6 +174,24 @@ def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:
 def _is_open(state: State, row: Progress) -> bool:
     deployment = state.deployments.get(row.generation)
     return deployment is not None and deployment.state in (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+
+
+def control_words(control: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return a control's document for people: whom it is about, whether that runs, and the rest of the sentence."""
+    limits = [
+        f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
+        f"{control['max_files']:,} files a batch" if control["max_files"] else "",
+        f"{control['commits_per_minute']:,} commits a minute" if control["commits_per_minute"] else "",
+        f"only in the hours {control['window']} UTC" if control["window"] else "",
+    ]
+    name, told = control["collection"] or "all collections", ", ".join(limit for limit in limits if limit) or "no limits"
+    why = f" ({control['reason']})" if control["reason"] else ""
+    by = f" by {control['paused_by']} since {control['paused_at'][:16].replace('T', ' ')} UTC{why}" if control["paused_by"] else ""
+    if not control["last_step"]:
+        return name, "paused" if control["paused"] else "runs", f"{by}, {told}"
+    if control["paused"]:
+        return name, "runs until its last step", f", which waits for `schemamig resume`{by}"
+    return name, "runs", ", its last step even if writers have to wait"
 
 
 def control_json(control: Control) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
         deployment = deployment_of(state, generation)
         current = deployment.plan_digest
         if not (current.startswith(digest) and len(digest) >= _SHOWN):
-            raise PlanChanged(approved=digest, current=current)
+            raise PlanChanged(approved=digest, current=current, generation=generation)
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
         known = state.approvals.get(generation)

@@ -142,6 +142,21 @@ def test_a_section_is_cut_and_says_so() -> None:
     assert "- … and 3 more, in the report" in text
 
 
+def test_a_change_keeps_its_line_where_columns_and_queries_of_others_do_not_fit() -> None:
+    query = "\n".join(f"line {number}" for number in range(11))
+    rewrites = [
+        stage(kind="copy", collection=f"r{number}", summary=f"copy r{number}", columns=["change x"], queries={"up": query, "down": query})
+        for number in range(3)
+    ]
+    text = text_of(
+        document(*rewrites, stage(collection="c", summary="rename dep_delay to delay"), stage(collection="c", summary="drop hour"))
+    )
+    for line in ("copy r0", "copy r1", "copy r2", "rename dep_delay to delay", "drop hour"):
+        assert f": {line} (" in text, line
+    assert text.count("~~~sql") == 2, "both queries of the first"
+    assert text.count("queries are in the report") == 2
+
+
 def test_plan_text_what_a_rewrite_costs() -> None:
     plan = document(
         stage(kind="copy", summary="copy a on Spark into a new shard", cost="rewrite"),

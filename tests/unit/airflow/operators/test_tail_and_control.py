@@ -25,7 +25,7 @@ from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators import control as operators
 from airflow_provider_schemamig.operators import drift
 from airflow_provider_schemamig.operators.base import BadArgument, as_number, run_in_name_of
-from airflow_provider_schemamig.operators.control import as_window
+from airflow_provider_schemamig.operators.control import PauseOperator, as_window
 from airflow_provider_schemamig.operators.leader import ChangeOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, TailOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
@@ -336,3 +336,10 @@ def test_a_bad_argument_is_named(said: list[tuple[Any, ...]], arguments: dict[st
 def test_numbers_and_windows_may_be_absent() -> None:
     assert (as_number("n", None), as_number("n", ""), as_number("n", "3"), as_number("n", 3)) == (None, None, 3, 3)
     assert (as_window(""), as_window("22-6")) == (None, (22, 6))
+
+
+def test_the_log_of_a_pause_is_a_sentence_as_on_the_command_line() -> None:
+    control = {"collection": None, "last_step": False, "paused": True, "paused_by": "ann", "reason": "lunch", "window": None}
+    control |= {"paused_at": "2026-11-25T14:37:12+00:00", "rows_per_second": None, "max_files": None, "commits_per_minute": None}
+    operator = PauseOperator(task_id="pause", environment="/lake")
+    assert operator.sentence(control) == "all collections: paused by ann since 2026-11-25 14:37 UTC (lunch), no limits"
