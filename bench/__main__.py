@@ -43,7 +43,7 @@ BENCHMARKS = {
 }
 
 
-#: ``peers`` needs the package registry, which nothing else does; ``upgrades`` takes a quarter of an hour.
+#: ``peers`` needs the package registry, which nothing else does; ``upgrades`` takes many minutes.
 ON_DEMAND = frozenset({"peers", "upgrades"})
 #: Of each benchmark, anew each time: a figure that varies is the median, with its spread.
 ROUNDS = 3

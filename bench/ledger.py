@@ -52,29 +52,29 @@ def open_long_history(folder: Path) -> Iterator[Row]:
 
 
 def after_many_upgrades(folder: Path) -> Iterator[Row]:
-    """Commands on an environment with 100 and with 1,000 upgrades behind it, each of them rolled back but the last."""
+    """Commands on an environment with 100 and with 1,000 upgrades and rollbacks behind it, one after the other."""
     first, second = releases(folder, 5)
     env = Environment.open(str(folder / "lake"))
     commands.upgrade(env, first, jobs=without_spark, create=True)
     taken: dict[int, dict[str, Usage]] = {}
     done = 0
-    for upgrades in FEW_AND_MANY:
-        while done < upgrades - 1:
+    for moves in FEW_AND_MANY:
+        while done < moves:
             commands.upgrade(env, second, jobs=without_spark)
             commands.rollback(env, jobs=without_spark)
-            done += 1
+            done += 2
         place = ["--env", env.location.uri, "--json"]
         asked = {"plan": (["plan", *place, "--release", str(second)], (3,)), "status": (["status", *place], (0,))}
         asked |= {"ledger verify": (["ledger", "verify", *place], (0,)), "history": (["history", *place], (0,))}
-        taken[upgrades] = {name: run_warm([SCHEMAMIG, *command], expect) for name, (command, expect) in asked.items()}
-        taken[upgrades]["upgrade"] = run([SCHEMAMIG, "upgrade", *place, "--release", str(second)])
+        taken[moves] = {name: run_warm([SCHEMAMIG, *command], expect) for name, (command, expect) in asked.items()}
+        taken[moves]["upgrade"] = run([SCHEMAMIG, "upgrade", *place, "--release", str(second)])
         commands.rollback(env, jobs=without_spark)
-        done += 1
+        done += 2
     few, many = (taken[number] for number in FEW_AND_MANY)
     for name in few:
-        for upgrades, usage in zip(FEW_AND_MANY, (few[name], many[name]), strict=True):
+        for moves, usage in zip(FEW_AND_MANY, (few[name], many[name]), strict=True):
             took = cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib)
-            yield Row(f"{name}, after {upgrades:,} upgrades", took)
+            yield Row(f"{name}, after {moves:,} upgrades and rollbacks", took)
         exponent = math.log(many[name].cpu_s / few[name].cpu_s) / math.log(FEW_AND_MANY[1] / FEW_AND_MANY[0])
         yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
 
