@@ -33,7 +33,7 @@ def test_from_adopt_to_unmanage(run: Run, site: Site) -> None:
     assert shown.exit_code == 3
     assert [way["way"] for way in shown.document["collections"]["flights"]["ways_on"]] == ["accept", "revert", "unmanage"]
     error = refused(run, "upgrade", "--env", env, "--release", release, code="drift", collection="flights")
-    assert all(f"`schemamig {way} --collection flights`" in error["next"] for way in ("accept", "revert", "unmanage"))
+    assert all(f"`schemamig {way} --collection flights`" in error["next"] for way in ("accept --release DIR", "revert", "unmanage"))
     undone = run("revert", "--env", env, "--collection", "flights", "--json")
     conforms(undone.document, "revert")
     assert [change["op"] for change in undone.document["changes"]] == ["drop_column"]

@@ -263,5 +263,5 @@ def test_a_hold_whose_time_is_over_says_how_to_end_it(tmp_path: Path) -> None:
     make_holds_due(lake)
     with refused("hold_open", "t") as found:
         commands.preflight(lake.env, third, jobs=no_spark)
-    assert "`schemamig contract`" in found[0].next_action
+    assert "`schemamig contract --generation 2`" in found[0].next_action
     assert pendulum.now("UTC") >= lake.state.holds[Generation(2)].until
