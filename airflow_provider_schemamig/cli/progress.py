@@ -1,4 +1,4 @@
-"""SeededRandom what long work tells: bars on a terminal, now and then a plain line anywhere else. Always on stderr."""
+"""Draw what long work tells: bars on a terminal, now and then a plain line anywhere else. Always on stderr."""
 
 from __future__ import annotations
 

@@ -12,6 +12,11 @@ def minute(when: pendulum.DateTime) -> str:
     return when.in_timezone("UTC").format("YYYY-MM-DD HH:mm [UTC]")
 
 
+def minute_of(text: str) -> str:
+    """Format a document's time (UTC) as ``minute`` does."""
+    return f"{text[:16].replace('T', ' ')} UTC"
+
+
 def now_millis() -> int:
     """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.backup import restore
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node, NodeKind, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
@@ -69,6 +71,14 @@ def make_holds_due(lake: Lake) -> None:
     """As if the time of every hold had passed."""
     now = pendulum.now("UTC")
     LedgerWriter(lake.env).transact(lambda state: [Put(replace(hold, until=now)) for hold in state.holds.values()])
+
+
+def brought_back(lake: Lake, folder: Path) -> tuple[Lake, tuple[str, ...]]:
+    """The ledger is lost and restored from ``folder/backup``: the lake as another process opens it, and the restore's notes."""
+    root = Path(lake.env.location.local_path or "")
+    shutil.move(root / "_schemamig" / "ledger", folder / "lost")
+    notes = restore(Environment.open(str(root)), str(folder / "backup")).notes
+    return replace(lake, env=Environment.open(str(root))), notes
 
 
 def whole(lake: Lake) -> None:

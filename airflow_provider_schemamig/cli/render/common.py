@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from airflow_provider_schemamig.core.html.render import size
+from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, refusals_of
 from airflow_provider_schemamig.visible import visible
 
@@ -125,17 +126,12 @@ def newer_open(hold: Mapping[str, Any], holds: Sequence[Mapping[str, Any]]) -> i
     return sum(other["generation"] > hold["generation"] and other["state"] in ("open", "rolling_back") for other in holds)
 
 
-def when(text: str) -> str:
-    """Format a document's time (UTC) to the minute: ``2026-11-21 12:35 UTC``."""
-    return f"{text[:16].replace('T', ' ')} UTC"
-
-
 def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
     """Say until when there is a way back, or that its time is over, and the nodes that keep it open longer (``kept_by``).
 
     ``newer``: how many holds are rolled back before it.
     """
-    before, until, cost = hold["from"], when(hold["until"]), _cost(hold)
+    before, until, cost = hold["from"], minute_of(hold["until"]), _cost(hold)
     often = f", run {newer + 1} times," if newer else ""
     if hold["state"] == "keeping":
         kept = f"{hold['to']} was rolled back; the rows that stayed behind are kept until {until}{cost}"
@@ -149,8 +145,8 @@ def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
         text = Text(f"The hold of {before} ended {until}: `schemamig rollback`{often} goes back until {ends}.", style="yellow")
         for node in hold.get("kept_by", ()):
             text.append(
-                f"\n  kept by node {node['id']}, which works with {node['release']} since {when(node['since'])}"
-                f" (counts as alive until {when(node['lease_until'])})"
+                f"\n  kept by node {node['id']}, which works with {node['release']} since {minute_of(node['since'])}"
+                f" (counts as alive until {minute_of(node['lease_until'])})"
             )
         return text
     return Text(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import hold_text, way, when
+from airflow_provider_schemamig.cli.render.common import hold_text, way
 from airflow_provider_schemamig.cli.render.plan import plan_tree
 from airflow_provider_schemamig.cli.render.rows import control_text, progress_table, show_history
+from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def show_report(to: Console, document: Mapping[str, Any]) -> None:
     item = document["deployment"]
     heading = Text.assemble((document["release"], "bold cyan"), "  ").append_text(way(item["from"], item["to"]))
     to.print(heading.append(f"   generation {item['generation']}, {item['state']}", style="dim"))
-    to.print(f"claimed {when(item['created_at'])} by {item['claimed_by']}; approved by {item['approved_by'] or 'nobody'}", soft_wrap=True)
+    to.print(
+        f"claimed {minute_of(item['created_at'])} by {item['claimed_by']}; approved by {item['approved_by'] or 'nobody'}", soft_wrap=True
+    )
     if item["promoted_by"]:
         to.print(f"promoted by {item['promoted_by']}, schemamig {item['promoted_with']}")
     plan = document["plan"]

@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import table_of, when
+from airflow_provider_schemamig.cli.render.common import table_of
+from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.upgrade.status import control_words
 from airflow_provider_schemamig.visible import visible
 
@@ -27,7 +28,7 @@ def progress_table(progress: Sequence[Document]) -> Table:
             Text(item["collection"], style="cyan"),
             item["stage"],
             *progress_cells(item),
-            when(item["updated_at"]),
+            minute_of(item["updated_at"]),
         )
     return table
 
@@ -74,7 +75,7 @@ def show_history(to: Console, entries: Sequence[Document]) -> None:
 
 def _history_cells(item: Document) -> tuple[str, ...]:
     return (
-        when(item["started_at"]),
+        minute_of(item["started_at"]),
         f"{item['seconds']:.1f} s" if item["seconds"] < 60 else duration(item["seconds"]),
         item["what"],
         item["collection"] or "",
@@ -91,7 +92,7 @@ def control_text(control: Document) -> Text:
 
 
 def pin_text(pin: Document) -> Text:
-    since = f"by {pin['pinned_by']} since {when(pin['pinned_at'])}"
+    since = f"by {pin['pinned_by']} since {minute_of(pin['pinned_at'])}"
     return Text.assemble(
         ("pin    ", "yellow"), (pin["collection"] or pin["shard"], "cyan"), f"  {pin['hours']} h for {pin['holder']}, {since}"
     )

@@ -10,8 +10,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import table_of, when
+from airflow_provider_schemamig.cli.render.common import table_of
 from airflow_provider_schemamig.cli.render.rows import duration
+from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.visible import visible
 
 Document = Mapping[str, Any]
@@ -60,7 +61,7 @@ def cluster_view(document: Document) -> RenderableType:
 def refreshed_view(document: Document) -> RenderableType:
     """Return what ``schema refresh`` told the others, and whom it woke."""
     text = Text.assemble(
-        (document["uri"], "bold"), "  ", (short_hash(document["hash"]), "green"), "  published ", when(document["updated_at"])
+        (document["uri"], "bold"), "  ", (short_hash(document["hash"]), "green"), "  published ", minute_of(document["updated_at"])
     )
     woken = [
         Text.assemble("woken  ", (stream["collection"], "cyan"), f"  from {short_id(stream['origin'])}") for stream in document["woken"]
@@ -98,7 +99,7 @@ def short_id(text: str) -> str:
 def _heading(document: Document) -> Iterator[Text]:
     version = document["release"] or "no release yet"
     yield Text.assemble((document["uri"], "bold"), "  at ", (version, "bold green"), f"   {short_id(document['env_id'])}")
-    told = "not published yet" if document["updated_at"] is None else f"published {when(document['updated_at'])}"
+    told = "not published yet" if document["updated_at"] is None else f"published {minute_of(document['updated_at'])}"
     if document["updated_at"] is not None and not document["published"]:
         told += ", and changed since"
     yield Text.assemble(
@@ -195,7 +196,7 @@ def _streams(streams: Sequence[Document]) -> Iterator[RenderableType]:
             Text(stream["state"], style={"following": "green", "paused": "bold yellow", "stopped": "bold red"}[stream["state"]]),
             f"{stream['lag_versions']:,} version(s)",
             duration(stream["lag_seconds"]),
-            when(stream["updated_at"]),
+            minute_of(stream["updated_at"]),
         )
     yield Text()
     yield table
@@ -211,7 +212,7 @@ def _why(stream: Document) -> Iterator[Text]:
         yield Text.assemble(("stopped  ", "bold red"), name, f"  {stream['error']}: {stream['detail']}")
     elif stream["pause"] is not None:
         pause = stream["pause"]
-        since = f"since {when(pause['since'])} ({duration(pause['seconds'])}), at version {pause['event_version']}"
+        since = f"since {minute_of(pause['since'])} ({duration(pause['seconds'])}), at version {pause['event_version']}"
         yield Text.assemble(("paused  ", "bold yellow"), name, f"  {since}, {pause['reason']}: {pause['detail']}")
     if stream["warning"]:
         yield Text.assemble(("warning  ", "yellow"), name, f"  {stream['warning']}")

@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import hold_text, newer_open, table_of, when
+from airflow_provider_schemamig.cli.render.common import hold_text, newer_open, table_of
 from airflow_provider_schemamig.cli.render.rows import control_text, pin_text, progress_cells, progress_table, touched_texts
+from airflow_provider_schemamig.core.times import minute_of
 
 #: With more collections than this only those that need attention get a line of their own.
 COLLECTIONS_SHOWN = 40
@@ -46,7 +47,7 @@ def _heading(uri: str, document: Document) -> Text:
     text = Text.assemble((uri, "bold"), "  at ", (document["version"] or "no release yet", "bold green"))
     leader = document["leader"]
     if leader is not None:
-        text.append(f"   generation {leader['generation']} leads since {when(leader['since'])}, epoch {leader['epoch']}", style="dim")
+        text.append(f"   generation {leader['generation']} leads since {minute_of(leader['since'])}, epoch {leader['epoch']}", style="dim")
     return text
 
 
@@ -124,7 +125,7 @@ def _element_table(elements: Sequence[Document]) -> Table:
             f"{item['phase']}, waits" if item["waits"] else item["phase"],
             *(progress_cells(item["progress"]) if item["progress"] else ("",) * 4),
             *(_commit_cells(item["commits"]) if item["commits"] else ("?", "?")),
-            when(item["since"]),
+            minute_of(item["since"]),
             item["error"] or "",
         )
     return table
@@ -139,7 +140,8 @@ def _preparing(item: Document) -> Text:
     counted = f"{item['done']}/{item['total']}" if item["total"] else ""
     what = "  ".join(part for part in (item["stage"], counted, item["note"]) if part)
     return Text.assemble(
-        ("prepares ", "yellow"), f"{item['from'] or 'new'} -> {item['to']} since {when(item['since'])}, {item['who']}: {what}; no claim yet"
+        ("prepares ", "yellow"),
+        f"{item['from'] or 'new'} -> {item['to']} since {minute_of(item['since'])}, {item['who']}: {what}; no claim yet",
     )
 
 
@@ -151,7 +153,7 @@ def _deployments(deployments: Sequence[Document]) -> Table:
             item["from"] or "new",
             item["to"],
             item["state"],
-            when(item["created_at"]),
+            minute_of(item["created_at"]),
             item["plan_digest"][:12],
             item["approved_by"] or "",
             _code(item),
@@ -175,4 +177,4 @@ def _nodes(nodes: Sequence[Document]) -> RenderableType:
 
 
 def _node_cell(name: str, value: Any) -> str:
-    return "" if value is None else when(value) if name in ("since", "lease_until", "at") else str(value)
+    return "" if value is None else minute_of(value) if name in ("since", "lease_until", "at") else str(value)

@@ -14,7 +14,6 @@ from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
@@ -69,7 +68,7 @@ class LogEvidence:
             if commit.metadata is None:
                 continue
             there = replace(self.head, metadata=commit.metadata)
-            shape = Shape(there.declaration(self.live.declaration.name), stored_names(there.schema))
+            shape = Shape(there.declaration(self.live.declaration.name), there.stored_names)
             before, keeps = keeps, any(map(kept, _slots(shape, wanted)))
             if before and not keeps:
                 ended = commit.version

@@ -10,7 +10,6 @@ from airflow_provider_schemamig.core.access.releases import PlannedShape, shape_
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.select import select, version_sql
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
@@ -60,7 +59,7 @@ def _lookup(env: EnvironmentRoot, state: State, collection: CollectionName) -> P
     shard = state.shard_of(collection)
     store = env.table_store(shard.uri, shard.table_id)
     head = read_head(store)
-    return PinnedTable(shard, store, head, Shape(head.declaration(collection), stored_names(head.schema)), state)
+    return PinnedTable(shard, store, head, Shape(head.declaration(collection), head.stored_names), state)
 
 
 def _check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:

@@ -11,7 +11,6 @@ from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.releases import Declared, declared_by, live_shard
 from airflow_provider_schemamig.core.access.rewritten import seen_from
 from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, another_table, look_at_head
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -40,9 +39,7 @@ class PinnedTable:
         return self.head.location.uri
 
     def evidence(self) -> LogEvidence:
-        return LogEvidence(
-            self.store, self.head, Shape(self.live.declaration, stored_names(self.head.schema)), self.state, self.shard.shard
-        )
+        return LogEvidence(self.store, self.head, Shape(self.live.declaration, self.head.stored_names), self.state, self.shard.shard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ def _head_or_none(store: ReadStore) -> Head | None:
 
 
 def _place(env: EnvironmentRoot, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> PinnedTable:
-    live = Shape(head.declaration(shard.collection), stored_names(head.schema))
+    live = Shape(head.declaration(shard.collection), head.stored_names)
     if declared.shard is not None and declared.shard != shard.shard and not declared.is_later:
         live = seen_from(env, state, live, shard.shard, declared.shard)
     return PinnedTable(shard, store, head, live, state)

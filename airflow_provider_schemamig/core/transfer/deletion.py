@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncate
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
@@ -47,11 +47,13 @@ def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> M
 
     Of a ledger that was restored, a table that it has as retired may be live again, and one that it has as being built may be live by now.
     """
-    reasons = env.each(functools.partial(_why_left, env, state), shards)
+    in_doubt = any(shard.state is ShardState.BUILDING and state.is_before_restore(shard.generation) for shard in shards)
+    claimed = _claims_of_live_tables(env, state) if in_doubt else {}
+    reasons = env.each(functools.partial(_why_left, env, state, claimed), shards)
     return {shard.shard: reason for shard, reason in zip(shards, reasons, strict=True) if reason}
 
 
-def _why_left(env: EnvironmentRoot, state: State, shard: Shard) -> str:
+def _why_left(env: EnvironmentRoot, state: State, claimed: Mapping[ShardId | None, str], shard: Shard) -> str:
     try:
         head = look_at_head(env.table_store(shard.uri, shard.table_id))
     except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
@@ -62,27 +64,34 @@ def _why_left(env: EnvironmentRoot, state: State, shard: Shard) -> str:
         return ""
     if shard.state is ShardState.RETIRED:
         return "" if head.sealed_for is not None else "it is open for writers, and in the ledger that was restored it is retired"
-    return _why_in_use(env, state, shard) if shard.state is ShardState.BUILDING else ""
+    return _why_in_use(env, claimed, shard) if shard.state is ShardState.BUILDING else ""
 
 
-def _why_in_use(env: EnvironmentRoot, state: State, shard: Shard) -> str:
+def _why_in_use(env: EnvironmentRoot, claimed: Mapping[ShardId | None, str], shard: Shard) -> str:
     """Return how it shows that a table has gone live which the restored ledger has as being built."""
     try:
         if next(foreign_commits(env.table_store(shard.uri, shard.table_id), -1), None) is not None:
             return "others have written rows into it, and in the ledger that was restored it is being built"
     except LogTruncated:
         return "its log was cleaned up, and in the ledger that was restored it is being built"
-    for name, item in state.objects.items():
-        live = state.shards[item.shard]
+    return claimed.get(shard.shard) or claimed.get(None, "")
+
+
+def _claims_of_live_tables(env: EnvironmentRoot, state: State) -> Mapping[ShardId | None, str]:
+    """Return the tables that live ones are sealed for, and why; None: a live one may have its rows in any of them."""
+
+    def look(name: CollectionName) -> tuple[ShardId | None, str]:
+        live = state.shard_of(name)
         try:
             sealed_for = look_at_head(env.table_store(live.uri, live.table_id)).sealed_for
         except TableMissing:
-            return f"the table of {name} is gone, whose rows may be in it"
+            return None, f"the table of {name} is gone, whose rows may be in it"
         except (LogTruncated, LogDamaged):
-            return f"the table of {name} cannot be read, which may be sealed for it"
-        if sealed_for == shard.shard:
-            return f"the table of {name} is sealed for it, which the ledger that was restored does not know"
-    return ""
+            return None, f"the table of {name} cannot be read, which may be sealed for it"
+        known = f"the table of {name} is sealed for it, which the ledger that was restored does not know"
+        return (ShardId(sealed_for), known) if sealed_for is not None else (None, "")
+
+    return {shard: why for shard, why in env.each(look, list(state.objects)) if why}
 
 
 def left_note(shard: Shard, why: str) -> str:

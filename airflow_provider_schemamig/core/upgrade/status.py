@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
@@ -186,7 +187,7 @@ def control_words(control: Mapping[str, Any]) -> tuple[str, str, str]:
     ]
     name, told = control["collection"] or "all collections", ", ".join(limit for limit in limits if limit) or "no limits"
     why = f" ({control['reason']})" if control["reason"] else ""
-    by = f" by {control['paused_by']} since {control['paused_at'][:16].replace('T', ' ')} UTC{why}" if control["paused_by"] else ""
+    by = f" by {control['paused_by']} since {minute_of(control['paused_at'])}{why}" if control["paused_by"] else ""
     if not control["last_step"]:
         return name, "paused" if control["paused"] else "runs", f"{by}, {told}"
     if control["paused"]:

@@ -22,7 +22,6 @@ from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.log.commits import is_all_null, limits_text
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
@@ -83,7 +82,7 @@ _ALL, _NOTHING = _Proven(is_new=True, is_within=True), _Proven(is_new=False, is_
 def check_times(store: ReadStore, head: Head, columns: Fields, collection: CollectionName, doing: str) -> None:
     """Raise NeedsSpark if delta-rs might read a TIMESTAMP or DATE of ``columns`` (the table's names) as another one. Raises as
     ``active_files`` does."""
-    names = stored_names(head.schema)
+    names = head.stored_names
     found = [time for column in columns for time in _times(column.type, column.name, has_statistics=True)]
     times = [_Time(path, path_in_files(path, names), kind == _DATE, has_statistics) for path, kind, has_statistics in found]
     if not times:

@@ -6,7 +6,6 @@ Events need no such look: a new row has no value in a hidden column, and a chang
 from __future__ import annotations
 
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath
@@ -21,7 +20,7 @@ def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetS
 
     ``head``: of the origin's table, whose rows are of the schema ``entry``.
     """
-    hidden = _in_files(head.declaration(entry.collection), stored_names(head.schema)).keys() - _declared(entry).keys()
+    hidden = _in_files(head.declaration(entry.collection), head.stored_names).keys() - _declared(entry).keys()
     there = {path for path, _ in walk(target.current.declared.fields)}
     found: set[ColumnPath] = set()
     for before in origin.schemas_of(entry.shard) if hidden else ():

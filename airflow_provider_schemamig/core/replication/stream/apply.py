@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.access.select import select, updates
 from airflow_provider_schemamig.core.access.write_mapping import loose
 from airflow_provider_schemamig.core.delta.log.files import FileDifference, file_difference
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
-from airflow_provider_schemamig.core.delta.names import physical_path, stored_names
+from airflow_provider_schemamig.core.delta.names import physical_path
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, quote
 from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, move_checkpoint, scratch_key
@@ -120,7 +120,7 @@ class _Trusted:
 def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, str]:
     """Return (select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit."""
     collection = CollectionName(mapping.event.name)
-    there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), stored_names(source.schema))
+    there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), source.stored_names)
     wanted = replace(shape_of(event), declaration=Declaration(collection, loose(mapping.event.fields)))
     shown = fit_reader(there, wanted, _Trusted(), is_later=False)
     rows = select(mapping.fit.given, f"({select(shown, quote(VIEW))})")

@@ -17,7 +17,6 @@ from airflow_provider_schemamig.core.access.read_mapping import Unfit, bare, bar
 from airflow_provider_schemamig.core.access.releases import shape_of
 from airflow_provider_schemamig.core.access.write_mapping import WriteFit, fit_writer
 from airflow_provider_schemamig.core.delta.log.head import Head
-from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
@@ -77,7 +76,7 @@ def target_of(state: State, collection: CollectionName, head: Head) -> TargetSch
     """Return the gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
     current, lineage = state.entry(collection), lineage_of(state, collection)
     _, *previous = distinct(current, lineage)
-    return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), stored_names(head.schema)), lineage)
+    return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), head.stored_names), lineage)
 
 
 def decide(

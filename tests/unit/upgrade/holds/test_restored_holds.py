@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.lake import Crash, Lake, no_spark
 from tests.support.rows import tables
-from tests.support.upgrades import deployed, make_holds_due, releases, two_releases
+from tests.support.upgrades import brought_back, deployed, make_holds_due, releases, two_releases
 
 FIRST = "CREATE TABLE t (id BIGINT, x INT);\n"
 SECOND = "CREATE TABLE t (id BIGINT);\n"
@@ -31,9 +30,7 @@ def restored(lake: Lake, folder: Path, *, rolled_back: bool = False) -> Lake:
     backup(lake.env, str(folder / "backup"))
     if rolled_back:
         commands.rollback(lake.env, jobs=no_spark)
-    shutil.move(folder / "lake" / "_schemamig" / "ledger", folder / "lost")
-    restore(lake.env, str(folder / "backup"))
-    return replace(lake, env=Environment.open(str(folder / "lake")))
+    return brought_back(lake, folder)[0]
 
 
 def in_hold(folder: Path) -> tuple[Lake, Path]:
@@ -139,8 +136,8 @@ def test_a_restore_says_which_ends_of_holds_were_lost(tmp_path: Path) -> None:
     make_holds_due(lake)
     backup(lake.env, str(tmp_path / "backup"))
     assert commands.contract(lake.env).stages
-    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
-    assert any("contract" in note for note in restore(lake.env, str(tmp_path / "backup")).notes)
+    _, notes = brought_back(lake, tmp_path)
+    assert any("contract" in note for note in notes)
 
 
 def _advice(error: SchemamigError) -> str:

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
+from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import no_spark
 from tests.support.rows import tables
 from tests.support.rows.rewritten import SECOND, Rewritten, claimed, jobs, make_rewritten, upgrade
-from tests.support.upgrades import make_holds_due, two_releases
-
-
-def brought_back(found: Rewritten, folder: Path) -> None:
-    """The ledger is lost and restored, as docs/ledger.md says."""
-    shutil.move(folder / "lake" / "_schemamig" / "ledger", folder / "lost")
-    restore(Environment.open(str(folder / "lake")), str(folder / "backup"))
-    found.lake = replace(found.lake, env=Environment.open(str(folder / "lake")))
+from tests.support.upgrades import brought_back, make_holds_due, two_releases
 
 
 def go_on(found: Rewritten) -> None:
@@ -55,7 +45,7 @@ def test_backup_of_half_an_upgrade(tmp_path: Path, then: str, is_promoted: bool)
     commands.cutover(found.env, SECOND, jobs=jobs())
     live = found.path("keyed")
     found.insert("keyed", [{"id": 9999, "v": 1}])  # acknowledged
-    brought_back(found, tmp_path)
+    found.lake, _ = brought_back(found.lake, tmp_path)
     with contextlib.suppress(SchemamigError):
         NEXT[then](found)
     assert live.exists(), f"{then} deleted the table that has the only copy of an acknowledged row"
@@ -73,7 +63,7 @@ def test_backup_of_half_an_upgrade_whose_hold_is_over(tmp_path: Path) -> None:
     live = found.path("keyed")
     make_holds_due(found.lake)
     commands.contract(found.env)
-    brought_back(found, tmp_path)
+    found.lake, _ = brought_back(found.lake, tmp_path)
     with contextlib.suppress(SchemamigError):
         commands.cancel(found.env, SECOND)
     assert live.exists()
@@ -87,7 +77,7 @@ def test_status_shows_that_the_tables_are_elsewhere(tmp_path: Path) -> None:
     commands.promote(found.env, SECOND)
     commands.expand(found.env, SECOND)
     commands.cutover(found.env, SECOND, jobs=jobs())
-    brought_back(found, tmp_path)
+    found.lake, _ = brought_back(found.lake, tmp_path)
     assert set(commands.status(found.env).drifted) == {"keyed", "plain"}
 
 
@@ -100,7 +90,7 @@ def test_backup_of_an_open_hold_then_a_rollback(tmp_path: Path) -> None:
     commands.rollback(found.env, jobs=jobs())
     assert found.path("keyed") == old
     found.insert("keyed", [{"id": 9999, "v": "1"}])  # acknowledged
-    brought_back(found, tmp_path)
+    found.lake, _ = brought_back(found.lake, tmp_path)
     assert "keyed" in commands.status(found.env).drifted
     make_holds_due(found.lake)
     with contextlib.suppress(SchemamigError):
@@ -115,9 +105,7 @@ def test_backup_of_an_open_hold_over_a_dropped_column_then_a_rollback(tmp_path: 
     backup(lake.env, str(tmp_path / "backup"))
     commands.rollback(lake.env, jobs=no_spark)
     tables.insert(lake.path("t"), [{"id": 1, "x": 26}])
-    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
-    restore(Environment.open(str(tmp_path / "lake")), str(tmp_path / "backup"))
-    lake = replace(lake, env=Environment.open(str(tmp_path / "lake")))
+    lake, _ = brought_back(lake, tmp_path)
     make_holds_due(lake)
     with contextlib.suppress(SchemamigError):
         commands.contract(lake.env)
@@ -129,8 +117,7 @@ def test_a_restore_says_what_was_done_since(tmp_path: Path) -> None:
     claimed(found)
     backup(found.env, str(tmp_path / "backup"))
     upgrade(found, found.env, jobs())
-    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost")
-    notes = restore(Environment.open(str(tmp_path / "lake")), str(tmp_path / "backup")).notes
+    _, notes = brought_back(found.lake, tmp_path)
     assert any("cutover of generation 2" in note for note in notes), notes
 
 
@@ -138,7 +125,7 @@ def test_the_hold_of_a_deployment_that_was_taken_up_ends_by_itself(tmp_path: Pat
     found = make_rewritten(tmp_path)
     claimed(found)
     backup(found.env, str(tmp_path / "backup"))
-    brought_back(found, tmp_path)
+    found.lake, _ = brought_back(found.lake, tmp_path)
     commands.promote(found.env, SECOND)
     go_on(found)
     make_holds_due(found.lake)
@@ -149,6 +136,6 @@ def test_cancel_beside_a_damaged_table(tmp_path: Path) -> None:
     found = make_rewritten(tmp_path)
     claimed(found)
     backup(found.env, str(tmp_path / "backup"))
-    brought_back(found, tmp_path)
+    found.lake, _ = brought_back(found.lake, tmp_path)
     sorted((found.path("plain") / "_delta_log").glob("*.json"))[0].unlink()  # what a clean-up that went wrong leaves
     assert any("left alone" in note for note in commands.cancel(found.env, SECOND).notes)
