@@ -10,7 +10,6 @@ import json
 import re
 from typing import Any
 
-from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
 from airflow_provider_schemamig.core.storage import ObjectExists, ObjectMissing
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -20,29 +19,19 @@ PLANS = f"{EnvironmentRoot.SYSTEM_FOLDER}/plans"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def digest(document: Any) -> str:
+def digest(text: str) -> str:
     """Return the sha256 of a JSON value's canonical text, 64 hex digits."""
-    return digest_of_text(canonical(document))
-
-
-def digest_of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_plan(env: EnvironmentRoot, document: Any) -> str:
-    """Store a JSON value and return its digest. Writing it again, or racing another writer of the same, changes nothing."""
-    text = canonical(document)
-    name = digest_of_text(text)
-    write_text(env, name, text)
-    return name
-
-
-def write_text(env: EnvironmentRoot, name: str, text: str) -> None:
-    """Do what ``write_plan`` does, for a value whose canonical text and digest (``name``) are known."""
+def write_plan(env: EnvironmentRoot, text: str) -> str:
+    """Store the canonical text of a JSON value and return its digest. Writing it again, or racing another writer, changes nothing."""
+    name = digest(text)
     try:
         env.store().put_if_absent(_key(name), text.encode())
     except ObjectExists:
         read_plan(env, name)  # the same content by its name; a damaged one must not be taken for ours
+    return name
 
 
 def read_plan(env: EnvironmentRoot, name: str) -> Any:

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.delta.log.head import another_table
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, next_generation
-from airflow_provider_schemamig.core.ledger.objects.plan_store import write_text
+from airflow_provider_schemamig.core.ledger.objects.plan_store import write_plan
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
     DeploymentState,
@@ -317,7 +317,7 @@ def adopted_rows(
         updates += [Put(shard), Put(entry), Put(Object(table.collection, shard.shard, schema_id, declares))]
     goal = set_fingerprint(fingerprints)
     plan = Plan(Target(release.name, release.source, release.version, goal, ()), (Commit(release.source, release.version),))
-    write_text(env, plan.digest, plan.text)
+    write_plan(env, plan.text)
     deployment = Deployment(
         generation=generation,
         claim_id=f"{verb}-{generation}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from airflow_provider_schemamig.core.jsonable import from_json, to_json, to_text
+from airflow_provider_schemamig.core.jsonable import from_json, to_text
 from airflow_provider_schemamig.core.ledger.objects import plan_store
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -80,7 +80,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        return plan_store.digest_of_text(self.text)
+        return plan_store.digest(self.text)
 
     @cached_property
     def bound(self) -> Plan:
@@ -89,15 +89,9 @@ class Plan:
             return self
         return replace(self, stages=tuple(stage for stage in self.stages if not isinstance(stage, s.Settle)), notes=())
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """Return what is stored with the deployment."""
-        data: dict[str, Any] = to_json(self.bound)
-        return data
-
     @cached_property
     def text(self) -> str:
-        """Return the text of the document."""
+        """Return what is stored with the deployment."""
         return to_text(self.bound)
 
     def forget_text(self) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.objects.plan_store import write_text
+from airflow_provider_schemamig.core.ledger.objects.plan_store import write_plan
 from airflow_provider_schemamig.core.ledger.objects.preparing import told_while_preparing
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
@@ -123,7 +123,7 @@ def preflight_plan(
     ledger = LedgerWriter(env)
     if view.state is None:
         ledger.create(str(uuid.uuid4()))
-    write_text(env, planned.plan.digest, planned.plan.text)
+    write_plan(env, planned.plan.text)
     planned.plan.forget_text()
     keep_plan(env, planned.plan)
     deployment = claim(ledger, planned.plan, request, view.now)

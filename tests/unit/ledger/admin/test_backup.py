@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.admin import backup as backups
 from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
@@ -37,7 +38,7 @@ def lake(tmp_path: Path) -> LedgerWriter:
 
 @pytest.mark.parametrize("consolidated", [False, True])
 def test_backup_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> None:
-    plan = write_plan(lake.env, {"stages": [1, 2]})
+    plan = write_plan(lake.env, canonical({"stages": [1, 2]}))
     if consolidated:
         compact(lake, since=2)
         lake.transact(lambda state: [Put(leader(1, 4))])
@@ -62,7 +63,7 @@ def test_backup_round_trip(lake: LedgerWriter, tmp_path: Path, consolidated: boo
 
 @pytest.mark.parametrize("consolidated", [False, True])
 def test_restore_may_be_killed_at_any_file_and_run_again(lake: LedgerWriter, tmp_path: Path, consolidated: bool) -> None:
-    plan = write_plan(lake.env, {"stages": []})
+    plan = write_plan(lake.env, canonical({"stages": []}))
     if consolidated:
         compact(lake)
     lake.transact(lambda state: [Put(counter(1))])
@@ -350,7 +351,7 @@ def test_a_ledger_whose_files_are_damaged_is_not_taken_for_a_backup(lake: Ledger
 
 
 def test_a_file_that_goes_while_it_is_copied_is_named(lake: LedgerWriter, tmp_path: Path) -> None:
-    plan = write_plan(lake.env, {"stages": []})
+    plan = write_plan(lake.env, canonical({"stages": []}))
     listed = backups._keys
 
     def listed_then_gone(*arguments: object) -> list[str]:

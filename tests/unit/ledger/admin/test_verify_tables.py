@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.codec import RawRow
@@ -128,7 +129,7 @@ def test_a_plan_that_is_gone(lake: Lake, state: DeploymentState) -> None:
     writer = LedgerWriter(lake.env)
     writer.transact(lambda _: [Put(replace(deployment(7), state=state))])
     assert codes(lake.env) == [("plan_missing", 'deploys "7"')]
-    plan = write_plan(lake.env, {"stages": []})
+    plan = write_plan(lake.env, canonical({"stages": []}))
     writer.transact(lambda _: [Put(replace(deployment(7), state=state, plan_digest=plan))])
     assert codes(lake.env) == []
     (root(lake) / "_schemamig" / "plans" / f"{plan}.json").write_text("{}")
