@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.ledger.errors import PlanMissing
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_one
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.schema.sql import quote
@@ -73,10 +74,9 @@ def _kept(planned: PlannedShape) -> dict[str, str]:
 
 def handed_through(query: str) -> dict[str, str]:
     """Map output columns to input columns, for those that the query shows unchanged; none unless it is a plain SELECT of every row."""
-    import sqlglot
     from sqlglot import exp
 
-    tree = sqlglot.parse_one(_PLACEHOLDER.sub(lambda match: quote(match[1]), query), dialect="spark")
+    tree = parse_one(_PLACEHOLDER.sub(lambda match: quote(match[1]), query))
     if not isinstance(tree, exp.Select) or any(value for name, value in tree.args.items() if name not in _PLAIN):
         return {}
     table = tree.args["from_"].this

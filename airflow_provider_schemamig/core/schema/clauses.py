@@ -24,7 +24,8 @@ from airflow_provider_schemamig.core.schema.expressions.kinds import column_type
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references, parse_expression, unknown_references
 from airflow_provider_schemamig.core.schema.expressions.renames import rename_columns
 from airflow_provider_schemamig.core.schema.expressions.rules import expression_faults
-from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import spark_text
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Map, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
@@ -175,7 +176,7 @@ def _type_of(node: exp.Expr, fields: Fields) -> str | None:
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Cast):
-        return node.to.sql(dialect="spark").lower().replace(", ", ",")
+        return spark_text(node.to).lower().replace(", ", ",")
     if isinstance(node, exp.Column | exp.Dot | exp.Bracket):
         found = column_type(node, fields)
         is_text = isinstance(found, Primitive) and varchar_length(found.name) is not None
@@ -190,7 +191,7 @@ def _type_of(node: exp.Expr, fields: Fields) -> str | None:
     kind = kind_of(node, fields)
     if kind in (*_EXACT, "null"):
         return kind
-    text = node.sql(dialect="spark").lower() if isinstance(node, exp.Func) else ""
+    text = spark_text(node).lower() if isinstance(node, exp.Func) else ""
     known = spark_functions().get(text.partition("(")[0]) if text.endswith(")") else None
     return known.gives if known is not None and known.gives in (*_EXACT, *_INTEGER, "double") else None
 

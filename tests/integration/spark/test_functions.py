@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_schemamig.core.schema.expressions import operators as spark_operators
-from airflow_provider_schemamig.core.schema.expressions.spark_functions import FILE, spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark import operators as spark_operators
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import FILE, spark_functions
 from spark_jobs import preflight
+from tests.support.spark.check_verdicts import CHECKS, COLUMNS, TOLD_BY_SPARK_ALONE
+from tests.support.spark.default_verdicts import DEFAULTS
 from tests.support.spark.functions import lines, names_and_kinds
 from tests.support.spark.operators import lines as operators_of
-from tests.support.spark.verdicts import CHECKS, COLUMNS, DEFAULTS, TOLD_BY_SPARK_ALONE
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,4 @@
-"""Spark's own functions, asked of Spark: ``core/schema/expressions/spark_functions.tsv`` is written from this.
+"""Spark's own functions, asked of Spark: ``core/schema/expressions/spark/functions.tsv`` is written from this.
 
 After another Spark: ``python -m tests.support.spark.functions`` writes the file anew.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.schema.expressions.spark_functions import FILE
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

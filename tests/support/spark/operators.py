@@ -1,4 +1,4 @@
-"""What Spark's operators take and give, asked of Spark: ``python -m tests.support.spark.operators`` writes ``spark_operators.tsv`` anew."""
+"""What Spark's operators take and give, asked of Spark: ``python -m tests.support.spark.operators`` writes ``spark/operators.tsv`` anew."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_provider_schemamig.core.schema.expressions.operators import FILE, OPERATORS
+from airflow_provider_schemamig.core.schema.expressions.spark.operators import FILE, OPERATORS
 
 #: One column of each kind.
 COLUMNS = {

@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of
-from airflow_provider_schemamig.core.schema.expressions.functions import WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, parse_expression
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import WITHOUT_PARENTHESES
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import spark_text
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import DataType, Primitive
 from airflow_provider_schemamig.core.schema.paths import Fields
@@ -260,4 +261,4 @@ def _parts(node: exp.Expr, *names: str) -> list[Any]:
 
 
 def _unlike(node: exp.Expr) -> _Unlike:
-    return _Unlike(node.sql(dialect="spark"))
+    return _Unlike(spark_text(node))

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import GENERATED
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_one
 
 _WORD = re.compile(r"\w+")
 
@@ -59,11 +60,11 @@ def uses(expression: str, path: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _references(expression: str) -> tuple[tuple[str, ...], ...]:
     """Return every column reference as lower-case parts. Text that sqlglot cannot parse: every word in it could be a column."""
-    from sqlglot import exp, parse_one
+    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     try:
-        parsed = parse_one(expression, dialect="spark")
+        parsed = parse_one(expression)
     except SqlglotError:
         return tuple((word.lower(),) for word in _WORD.findall(expression))
     found = []
@@ -80,7 +81,7 @@ def _references(expression: str) -> tuple[tuple[str, ...], ...]:
 @functools.lru_cache(maxsize=4096)
 def only_compares(expression: str) -> bool:
     """Return whether an expression does nothing with its columns but compare them: then a wider type changes no answer for old values."""
-    from sqlglot import exp, parse_one
+    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     plain = (
@@ -108,6 +109,6 @@ def only_compares(expression: str) -> bool:
         exp.LTE,
     )
     try:
-        return all(isinstance(node, plain) for node in parse_one(expression, dialect="spark").walk())
+        return all(isinstance(node, plain) for node in parse_one(expression).walk())
     except SqlglotError:
         return False

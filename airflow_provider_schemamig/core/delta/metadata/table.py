@@ -20,7 +20,8 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetProperty,
 )
 from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS, hours_of, longer
-from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression
+from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
+from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 
 
 def set_property(draft: MetadataDraft, change: SetProperty) -> None:
@@ -90,7 +91,8 @@ def _key_of(draft: MetadataDraft, name: str) -> str:
 
 
 def _same(found: str, expression: str) -> bool:
+    """Return whether two texts are one expression, also where nobody can read it."""
     try:
-        return found == expression or canonical_expression(found) == canonical_expression(expression)
-    except InvalidExpression:
+        return found == expression or canonical_text(found) == canonical_text(expression)
+    except BrokenText:
         return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.queries.query import placeholder_at
-from airflow_provider_schemamig.core.schema.expressions.functions import GENERATORS
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import GENERATORS
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_schemamig.core.names import CollectionName, Version, quote
 from airflow_provider_schemamig.core.release.sql.syntax import unlike_spark
 from airflow_provider_schemamig.core.schema.expressions.parse import what_is_wrong
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_statements
 from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
@@ -128,15 +129,13 @@ def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
     from sqlglot import exp
 
     try:
-        parsed = sqlglot.parse(masked(query), dialect="spark")
-        statements = [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]  # which is a comment after the last one
+        # A semicolon is a comment after the last one.
+        statements = [found for found in parse_statements(masked(query)) if not isinstance(found, exp.Semicolon)]
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
         return int(first.get("line") or 1), int(first.get("col") or 1), what_is_wrong(error)
     except sqlglot.errors.TokenError as error:
         return query.count("\n") + 1, len(query.rpartition("\n")[2]) + 1, f"it ends within a token ({str(error).splitlines()[0]})"
-    except RecursionError:
-        return 1, 1, "it is nested too deeply"
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         return 1, 1, f"it holds {len(statements)} statements" if len(statements) != 1 else "it is not a SELECT"
     if any(not select.expressions for select in statements[0].find_all(exp.Select)):

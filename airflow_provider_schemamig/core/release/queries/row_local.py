@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.release.queries import errors as e
 from airflow_provider_schemamig.core.release.queries.columns import unknown_columns, wrong_columns
 from airflow_provider_schemamig.core.release.queries.query import QueryRefusal, masked, parse_query, placeholder_at, placeholder_tables
 from airflow_provider_schemamig.core.release.sql.text import line_and_column
-from airflow_provider_schemamig.core.schema.expressions.functions import (
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import (
     NON_DETERMINISTIC,
     NON_DETERMINISTIC_IF_EMPTY,
     OVER_ROWS,

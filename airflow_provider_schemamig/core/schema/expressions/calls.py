@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from airflow_provider_schemamig.core.schema.expressions.functions import NON_DETERMINISTIC, NON_DETERMINISTIC_IF_EMPTY, WITHOUT_PARENTHESES
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import (
+    NON_DETERMINISTIC,
+    NON_DETERMINISTIC_IF_EMPTY,
+    WITHOUT_PARENTHESES,
+)
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind, tokens
 
 #: Words before a parenthesis that call nothing.

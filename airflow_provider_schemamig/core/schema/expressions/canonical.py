@@ -23,9 +23,16 @@ _RESERVED = """
     PRIMARY REFERENCES REGEXP RIGHT RLIKE SELECT SEMI SESSION_USER SETMINUS SOME SYMMETRIC TABLE TABLESAMPLE THEN TO TRAILING TRUE UNION
     UNIQUE UNKNOWN USER USING VALUES WHEN WHERE WINDOW WITH
 """
+#: Names to Spark, and to sqlglot the beginning of a statement or an operator: in backticks they are names to both.
+_BACKTICKED = """
+    ALTER ANALYZE BEGIN CACHE CALL COMMENT COMMIT CONNECT_BY_ROOT COPY DECLARE DELETE DESCRIBE DROP EXECUTE EXPLAIN GLOB IF INSERT
+    ISNULL KILL LOAD MERGE NOTNULL OPTIMIZE PARTITIONED_BY PIVOT PRAGMA PREPARE QUALIFY REFRESH RENAME RETURNING REVOKE ROLLBACK
+    SERDEPROPERTIES SET SHOW SIMILAR TRUNCATE UNCACHE UNPIVOT UPDATE USE VACUUM WHILE XOR
+"""
 _NO_FUNCTIONS = "AND AS BETWEEN CASE DISTINCT DIV ELSE ESCAPE FROM ILIKE IN IS LIKE NOT OR REGEXP RLIKE THEN WHEN"
 #: Spark's reserved words: in capitals where they stand bare, and the names that keep their backticks.
 _KEYWORDS = frozenset(_RESERVED.split())
+_NAMES = frozenset(_BACKTICKED.split())
 #: Keywords that are no functions: a parenthesis after them stands apart.
 _APART = frozenset(_NO_FUNCTIONS.split())
 #: Functions with a type behind AS; behind any other AS comes a name, which counts as it is spelled (``to_json``).
@@ -68,7 +75,7 @@ def canonical_text(text: str) -> str:
 
 def may_stand_bare(name: str) -> bool:
     """Return whether a name needs no backticks."""
-    return _PLAIN.fullmatch(name) is not None and name.upper() not in _KEYWORDS
+    return _PLAIN.fullmatch(name) is not None and name.upper() not in _KEYWORDS | _NAMES
 
 
 def _tokens(text: str) -> list[Token]:
@@ -149,6 +156,10 @@ def _text(token: Token, source: str, before: str, is_type: bool, following: Toke
             return _SPELLED.get(source, source)
         case TokenKind.WORD if is_type or (before != "." and _is_spelled_in_capitals(source, following)):
             return source.upper()
+        case TokenKind.WORD if before != "." and (following is None or following.text != "(") and source.upper() in _NAMES:
+            return f"`{source}`"
+        case TokenKind.WORD if not source.isascii():
+            return f"`{source}`"
         case _:
             return source
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 

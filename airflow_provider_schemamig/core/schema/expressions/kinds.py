@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.schema.expressions.operands import operators, result_of
 from airflow_provider_schemamig.core.schema.expressions.paths import follow_column
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import spark_text
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 
 if TYPE_CHECKING:
@@ -73,6 +75,28 @@ def cast_kind(node: exp.Cast) -> str | None:
         "timestamp_ntz": (of.TIMESTAMPNTZ,),
     }
     return next((kind for kind, types in kinds.items() if node.to.this in types), None)
+
+
+_FROM_NUMBERS = ("integral", "decimal", "double", "number")
+#: What Spark casts to each kind, in any row; to a text it casts everything.
+_CASTS = {
+    **dict.fromkeys(_FROM_NUMBERS, (*_FROM_NUMBERS, "string", "boolean", "timestamp")),
+    "boolean": (*_FROM_NUMBERS, "string", "boolean"),
+    "binary": ("string", "binary"),
+    "date": ("string", "date", "timestamp", "timestamp_ntz"),
+    "timestamp": (*_FROM_NUMBERS, "string", "date", "timestamp", "timestamp_ntz"),
+    "timestamp_ntz": ("string", "date", "timestamp", "timestamp_ntz"),
+}
+
+
+def cast_faults(parsed: exp.Expr, fields: tuple[Field, ...]) -> Iterator[str]:
+    """Yield the casts that Spark does not make of any value."""
+    from sqlglot import exp
+
+    for node in parsed.find_all(exp.Cast):
+        given, wanted = kind_of(node.this, fields), cast_kind(node)
+        if given in (*_CASTS, "array", "map", "struct") and wanted in _CASTS and given not in _CASTS[wanted]:
+            yield f"Spark casts no {given.upper()} to {spark_text(node.to)}"
 
 
 def atom(data_type: DataType) -> str:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.schema.expressions.operators import takes
+from airflow_provider_schemamig.core.schema.expressions.spark.operators import takes
 from airflow_provider_schemamig.core.schema.model import Array, Struct
 from airflow_provider_schemamig.core.schema.paths import Fields
 

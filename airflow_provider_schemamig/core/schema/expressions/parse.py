@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.paths import follow_column, identifiers
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_statements
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText, Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Field
 
@@ -36,12 +37,16 @@ class InvalidExpression(ValueError):
 @functools.lru_cache(maxsize=16384)
 def canonical_expression(text: str) -> str:
     """Return the canonical text of a Spark SQL expression; applying it again changes nothing. Raises InvalidExpression."""
-    parse_expression(text)
+    _check_nesting(text)
     try:
         canonical = canonical_text(text)
+        parse_expression(canonical)
     except BrokenText as broken:
+        parse_expression(text)
         raise InvalidExpression(broken.reason) from broken
-    parse_expression(canonical)
+    except InvalidExpression:
+        parse_expression(text)  # which says where
+        raise
     return canonical
 
 
@@ -136,13 +141,11 @@ def what_is_wrong(error: ParseError) -> str:
 
 def parse_expression(text: str) -> exp.Expr:
     """Parse one expression into sqlglot's tree. Raises InvalidExpression."""
-    import sqlglot
     from sqlglot.errors import ParseError, TokenError
 
-    if text.count("(") > _MAX_NESTING:
-        raise InvalidExpression(f"more than {_MAX_NESTING} parentheses")
+    _check_nesting(text)
     try:
-        found = [expression for expression in sqlglot.parse(text, dialect="spark") if expression is not None]
+        found = parse_statements(text)
     except ParseError as error:
         details = error.errors[0] if error.errors else {}
         end = details.get("col")  # of the token sqlglot stopped at
@@ -153,6 +156,11 @@ def parse_expression(text: str) -> exp.Expr:
     if len(found) != 1 or not _is_expression(found[0]):
         raise InvalidExpression("it is not one expression")
     return found[0].unnest()
+
+
+def _check_nesting(text: str) -> None:
+    if text.count("(") > _MAX_NESTING:
+        raise InvalidExpression(f"more than {_MAX_NESTING} parentheses")
 
 
 def _is_expression(found: exp.Expr) -> bool:

@@ -7,23 +7,20 @@ for a DEFAULT (it can be written as its value) and let pass for a CHECK, of whic
 from __future__ import annotations
 
 import functools
-import re
-import sys
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.schema.expressions.calls import Call, calls
-from airflow_provider_schemamig.core.schema.expressions.constant_fit import cast
-from airflow_provider_schemamig.core.schema.expressions.constants import Constant, NotConstant
-from airflow_provider_schemamig.core.schema.expressions.functions import GENERATORS
-from airflow_provider_schemamig.core.schema.expressions.kinds import atom, cast_kind, column_type, kind_of
-from airflow_provider_schemamig.core.schema.expressions.operands import NUMBERS, article, operand_faults
-from airflow_provider_schemamig.core.schema.expressions.operators import takes
+from airflow_provider_schemamig.core.schema.expressions.constant_faults import constant_faults, text_fault
+from airflow_provider_schemamig.core.schema.expressions.foreign_syntax import tree_faults, word_faults
+from airflow_provider_schemamig.core.schema.expressions.kinds import cast_faults, column_type, kind_of
+from airflow_provider_schemamig.core.schema.expressions.operands import article, operand_faults
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, has_subquery, parse_expression, unknown_references
-from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
-from airflow_provider_schemamig.core.schema.expressions.tokens import TokenKind, tokens
-from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.expressions.patterns import pattern_faults
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark.operators import takes
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import GENERATORS
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Struct
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -45,11 +42,6 @@ _KINDS = {
 #: They look at the process of the writer, or run its code; and what only a query's grouping gives a meaning.
 _REFUSED = {"grouping": "it needs GROUP BY", "grouping_id": "it needs GROUP BY", "session_window": "it needs GROUP BY"}
 _REFUSED |= {"window": "it needs GROUP BY", "window_time": "it needs GROUP BY", "raise_error": "it fails in every row"}
-#: What Python says of a pattern that Java cannot read either.
-_BROKEN_PATTERN = ("missing ), unterminated subpattern", "unbalanced parenthesis", "unterminated character set")
-_AFTER_IS = ("NULL", "TRUE", "FALSE", "UNKNOWN")
-_NO_SIGNS = frozenset("$?:{}@#;")
-_COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -76,35 +68,10 @@ def expression_faults(expression: str, fields: tuple[Field, ...], wanted: str | 
         return
     if parsed.find(exp.Window) is not None:
         yield "OVER needs more than one row"
-    yield from _word_faults(expression)
+    yield from word_faults(expression)
+    yield from tree_faults(parsed)
     yield from _call_faults(expression)
     yield from _type_faults(parsed, expression, fields, wanted)
-
-
-def _word_faults(expression: str) -> Iterator[str]:
-    """Yield what the parser here reads and Spark's does not.
-
-    That is ``a IS NULL = b`` and ``a IN (1) = b``; ``0x1F`` is a number here and a name there.
-    """
-    if "${" in expression:
-        yield "Spark puts a setting of the session, or of the environment, in the place of ${...}, also in a text"
-    found = [token for token in tokens(expression) if token.end > token.start]
-    openers: list[int] = []
-    for number, token in enumerate(found):
-        if token.kind is TokenKind.SYMBOL and token.text in _NO_SIGNS:
-            yield f"Spark reads no {token.text} in an expression"
-        if token.kind is TokenKind.WORD and expression[token.start : token.start + 2].lower() == "0x":
-            yield f"Spark takes {expression[token.start : token.end]} for a name"
-        closes_in = False
-        if token.kind is TokenKind.SYMBOL and token.text == "(":
-            openers.append(number)
-        elif token.kind is TokenKind.SYMBOL and token.text == ")" and openers:
-            closes_in = found[openers.pop() - 1].text.upper() == "IN"
-        before = [item.text.upper() for item in found[max(0, number - 2) : number]]
-        ends_is = token.text.upper() in _AFTER_IS and (before[-1:] == ["IS"] or before == ["IS", "NOT"])
-        following = found[number + 1].text if number + 1 < len(found) else ""
-        if (closes_in or ends_is) and following in _COMPARISONS:
-            yield f"Spark cannot read {'IN' if closes_in else 'IS'} before {following} without parentheses around it"
 
 
 def _call_faults(expression: str) -> Iterator[str]:
@@ -128,17 +95,15 @@ def _call_fault(call: Call) -> str | None:
 
 
 def _type_faults(parsed: exp.Expr, expression: str, fields: tuple[Field, ...], wanted: str | None) -> Iterator[str]:
-    from sqlglot import exp
 
-    for found in parsed.find_all(exp.DataType):
-        if found.this in (exp.DataType.Type.USERDEFINED, exp.DataType.Type.UNKNOWN):
-            yield f"there is no type {found.sql(dialect='spark')}"
     kind = kind_of(parsed, fields)
     if kind is None:
         kind = _given(expression)
     if wanted is not None and kind not in (None, wanted):
         yield f"it gives {article(kind)}, and a CHECK gives BOOLEAN"
-    yield from _constant_faults(parsed)
+    yield from constant_faults(parsed)
+    yield from cast_faults(parsed, fields)
+    yield from pattern_faults(parsed)
     yield from operand_faults(parsed, lambda node: kind_of(node, fields), fields)
     for operator, left, right in _compared(parsed):
         fault = _comparison_fault(operator, left, right, fields)
@@ -166,68 +131,6 @@ def _compared(parsed: exp.Expr) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
         yield from (("=", among.this, value) for value in among.expressions)
 
 
-def _constant_faults(parsed: exp.Expr) -> Iterator[str]:
-    """Yield constants that are no value of their type, and divisions by a constant zero: they fail in every row."""
-    from sqlglot import exp
-
-    for literal in parsed.find_all(exp.Literal):
-        fault = None if literal.is_string else _number_fault(literal.name)
-        if fault is not None:
-            yield fault
-    for cast_of in parsed.find_all(exp.Cast):
-        if isinstance(cast_of.this, exp.Literal) and cast_of.this.is_string and not cast_of.args.get("safe"):
-            kind = cast_kind(cast_of)
-            wanted = Primitive("double" if kind in NUMBERS else str(kind))
-            fault = _text_fault(cast_of.this, wanted) if kind in (*NUMBERS, "date", "timestamp", "timestamp_ntz", "boolean") else None
-            if fault is not None:
-                yield fault
-    yield from _all_pattern_faults(parsed)
-    for division in parsed.find_all(exp.Div, exp.Mod, exp.IntDiv):
-        if isinstance(division.expression, exp.Literal) and division.expression.name.strip("0.") == "":
-            yield "it divides by 0"
-
-
-def _number_fault(number: str) -> str | None:
-    if number.isdigit() and len(number.lstrip("0")) > 38:
-        return f"{number} has more digits than a DECIMAL holds"
-    try:
-        is_beyond = "e" in number.lower() and Decimal(number).copy_abs() > Decimal(sys.float_info.max)
-    except ArithmeticError:
-        is_beyond = True
-    return f"{number} is beyond the largest DOUBLE" if is_beyond else None
-
-
-def _all_pattern_faults(parsed: exp.Expr) -> Iterator[str]:
-    from sqlglot import exp
-
-    for like in parsed.find_all(exp.RegexpLike, exp.Like, exp.ILike):
-        if isinstance(like.expression, exp.Literal):
-            pattern = like.expression.name
-            fault = _pattern_fault(pattern) if isinstance(like, exp.RegexpLike) else _like_fault(pattern, like.parent)
-            if fault is not None:
-                yield fault
-
-
-def _pattern_fault(pattern: str) -> str | None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return f"the pattern {pattern!r} is broken: {error.msg}" if error.msg in _BROKEN_PATTERN and "\\Q" not in pattern else None
-    return None
-
-
-def _like_fault(pattern: str, parent: exp.Expr | None) -> str | None:
-    """Return a fault unless the escape sign comes before ``_``, ``%`` or itself; ``parent``: an ESCAPE, which may name another sign than
-    the backslash."""
-    from sqlglot import exp
-
-    sign = parent.expression.name if isinstance(parent, exp.Escape) else "\\"
-    if len(sign) != 1:
-        return f"ESCAPE {sign!r} is not one character"
-    rest = re.sub(f"{re.escape(sign)}[_%{re.escape(sign)}]", "", pattern)
-    return f"{sign} stands before nothing that it could escape in {pattern!r}" if sign in rest else None
-
-
 def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
     """Return a fault of two kinds of values that Spark cannot compare, or of a text that is no value of the other side's type: it fails in
     every row."""
@@ -241,7 +144,7 @@ def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tu
         return f"{article(first)} is compared with {article(second)}"
     if "string" in (one, other):
         value, text = (left, right) if other == "string" else (right, left)
-        return _text_fault(text, column_type(value, fields))
+        return text_fault(text, column_type(value, fields))
     return None
 
 
@@ -255,23 +158,6 @@ def _has_map(found: DataType | None) -> bool:
             return any(_has_map(field.type) for field in fields)
         case _:
             return False
-
-
-def _text_fault(text: exp.Expr, wanted: DataType | None) -> str | None:
-    from sqlglot import exp
-
-    if not isinstance(text, exp.Literal) or wanted is None:
-        return None
-    try:
-        cast(Constant(Primitive("string"), text.name), _wide(wanted))
-    except NotConstant as fault:
-        return fault.reason
-    return None
-
-
-def _wide(wanted: DataType) -> DataType:
-    """Widen a number type: numbers are compared as the wider of two types, so only whether it is a number at all counts."""
-    return Primitive("double") if atom(wanted) in NUMBERS else wanted
 
 
 def _given(expression: str) -> str | None:

@@ -11,8 +11,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
+
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_one
 
 
 class Unsupported(Exception):
@@ -22,7 +24,7 @@ class Unsupported(Exception):
 def parse(text: str) -> exp.Expr:
     """Parse a CHECK. Raises Unsupported."""
     try:
-        return parse_one(text, read="spark")
+        return parse_one(text)
     except SqlglotError as error:
         raise Unsupported(text) from error
 

@@ -8,7 +8,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.queries.errors import PlacedRefusal
 from airflow_provider_schemamig.core.release.queries.query import QueryRefusal, parse_query
 from airflow_provider_schemamig.core.release.queries.row_local import RewriteQuery, check_lookups, check_rewrite_query
-from airflow_provider_schemamig.core.schema.expressions.functions import NON_DETERMINISTIC, OVER_ROWS, WITHOUT_PARENTHESES
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import NON_DETERMINISTIC, OVER_ROWS, WITHOUT_PARENTHESES
 from airflow_provider_schemamig.core.schema.model import Array, Primitive
 from tests.unit.release.support import struct, table, typed
 

@@ -73,7 +73,7 @@ def test_parse_nested_types() -> None:
 def test_a_column_with_everything() -> None:
     found = one("`größe` INT COMMENT 'it''s' DEFAULT -1 NOT NULL CONSTRAINT Positive CHECK (größe>0) UNIQUE")
     assert found.fields == (Field("größe", INT, nullable=False, default="-1", comment="it's"),)
-    assert found.checks == (Check("positive", "größe > 0"),)
+    assert found.checks == (Check("positive", "`größe` > 0"),)
     assert found.uniques == (Key(("größe",)),)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import sqlglot
 
@@ -12,10 +14,13 @@ from airflow_provider_schemamig.core.schema.expressions.parse import (
     canonical_expression,
     column_references,
     has_subquery,
+    parse_expression,
     unknown_references,
     with_values,
 )
 from airflow_provider_schemamig.core.schema.expressions.renames import RenameInLambda, rename_columns
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import spark_text
 from tests.unit.schema.tables import table
 
 CANONICAL = [
@@ -214,3 +219,24 @@ def test_other_values_in_the_place_of_a_column(text: str, expected: str) -> None
 def test_a_column_that_cannot_be_followed(text: str) -> None:
     with pytest.raises(NotFollowed):
         with_values(text, {"s": "v"})
+
+
+# --- functions with the wrong number of arguments --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", ["", "a", "a, b", "a, b, c", "a, b, c, d, e, f, g", "*", "DISTINCT a", "'x'"])
+def test_an_expression_is_parsed_or_refused_whatever_a_function_is_given(arguments: str) -> None:
+    """sqlglot ends in an IndexError for ``map(a)``."""
+    for name in spark_functions():
+        if name.isidentifier():
+            with contextlib.suppress(InvalidExpression):
+                spark_text(parse_expression(f"{name}({arguments})"))
+
+
+def test_an_expression_with_half_a_map_is_refused_in_words() -> None:
+    with pytest.raises(InvalidExpression, match="wrong number of arguments"):
+        canonical_expression("map(1) IS NULL")
+
+
+def test_an_expression_that_sqlglot_cannot_write_goes_by_its_kind() -> None:
+    assert spark_text(parse_expression("regexp_replace(a, 'x')")) == "RegexpReplace"

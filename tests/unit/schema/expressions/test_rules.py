@@ -6,11 +6,12 @@ import pytest
 
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.constant_fit import default_fault
-from airflow_provider_schemamig.core.schema.expressions.functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
 from airflow_provider_schemamig.core.schema.expressions.rules import check_fault
-from airflow_provider_schemamig.core.schema.expressions.spark_functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
 from airflow_provider_schemamig.core.schema.unusable import newly_unusable, unusable_in
-from tests.support.spark.verdicts import CHECKS, COLUMNS, DEFAULTS, REFUSED_BEYOND_SPARK, TOLD_BY_SPARK_ALONE
+from tests.support.spark.check_verdicts import CHECKS, COLUMNS, TOLD_BY_SPARK_ALONE
+from tests.support.spark.default_verdicts import DEFAULTS, REFUSED_BEYOND_SPARK
 from tests.unit.schema.tables import table
 
 

@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.release.lint.subject import Subject
 from airflow_provider_schemamig.core.schema.delta_rules.properties import INDEXED_COLUMNS
 from airflow_provider_schemamig.core.schema.expressions.calls import functions_called, not_constant
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
-from airflow_provider_schemamig.core.schema.expressions.functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
+from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import BUILT_IN, GENERATORS, NON_DETERMINISTIC, OVER_ROWS
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.ordering import key_columns
 

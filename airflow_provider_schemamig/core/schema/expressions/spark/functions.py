@@ -1,4 +1,4 @@
-"""The functions that Spark knows by itself, from the list that Spark gave (``spark_functions.tsv``; a test asks it again)."""
+"""The functions that Spark knows by itself, from the list that Spark gave (``functions.tsv``; a test asks it again)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-FILE = Path(__file__).with_name("spark_functions.tsv")
+FILE = Path(__file__).with_name("functions.tsv")
 
 
 @dataclass(frozen=True, slots=True)

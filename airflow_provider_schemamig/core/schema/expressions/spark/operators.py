@@ -1,4 +1,4 @@
-"""What Spark's operators take and give, from the table that Spark gave (``spark_operators.tsv``; a test asks it again)."""
+"""What Spark's operators take and give, from the table that Spark gave (``operators.tsv``; a test asks it again)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-FILE = Path(__file__).with_name("spark_operators.tsv")
+FILE = Path(__file__).with_name("operators.tsv")
 
 #: Every operator of the table, as it is written.
 OPERATORS: Mapping[str, str] = MappingProxyType(
