@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -21,13 +22,19 @@ class HiddenConflict(Refusal):
 
     code = "hidden_conflict"
     message = "an upgrade that was rolled back left {path} ({found}) on the table, where this release wants {wanted}."
-    next_action = (
-        "Declare another name, or what is there; or drop it with Spark's ALTER TABLE ... DROP COLUMN, have the ledger take note of that "
-        "with `schemamig accept`, and run this again."
-    )
     path: str
     found: str
     wanted: str
+    #: The release that was rolled back, where it has another column of that name and takes its own back.
+    release: Version | None = None
+
+    @property
+    def next_action(self) -> str:
+        other = "eclare another name, or what is there; or drop it with Spark's ALTER TABLE ... DROP COLUMN"
+        note = "have the ledger take note of that with `schemamig accept`, and run this again."
+        if self.release is None:
+            return f"D{other}, {note}"
+        return f"Upgrade to {self.release} at once, as before: it takes its own columns back, with their values. Or d{other}, {note}"
 
 
 class NameTaken(Refusal):

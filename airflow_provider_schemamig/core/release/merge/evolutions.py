@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins, compose, levels, match, readded_of, renames_of
 from airflow_provider_schemamig.core.release.merge.lineage import LineageEvent
+from airflow_provider_schemamig.core.release.merge.merged import PassedName
 from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
-from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct, walk
 
 
 class CannotMerge(Exception):
@@ -27,11 +28,13 @@ class CannotMerge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Evolutions from ``old`` to ``new`` as one: ``renames`` (old path -> new last name) say all that the declarations do not."""
+    """Evolutions from ``old`` to ``new`` as one: ``renames`` (old path -> new last name) say all that the declarations do not, but for what
+    new columns were called in between (``passed_names``)."""
 
     old: Declaration
     new: Declaration
     renames: dict[ColumnPath, str]
+    passed_names: tuple[PassedName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,27 @@ def compose_events(old: Declaration, new: Declaration, events: Sequence[LineageE
         return Composition(old, new, renames_of(old, new, match(old, new, renames)) if renames else {})
     origins: Origins = match(old, old, {})
     facts: dict[ColumnPath, _Facts] = {}
-    for event in events:
-        renames = event.step.renames if isinstance(event.step, Evolution) else {}
-        step = match(event.old, event.new, renames)
+    steps = [match(event.old, event.new, event.step.renames if isinstance(event.step, Evolution) else {}) for event in events]
+    for event, step in zip(events, steps, strict=True):
         facts = _follow(event, step, facts)
         origins = compose(origins, step)
     for path in readded_of(old, new, origins):
         raise CannotMerge(f"{path} is dropped on the way, and a new column takes its name")
     for reason in _contradictions(new, facts):
         raise CannotMerge(reason)
-    return Composition(old, new, renames_of(old, new, origins))
+    return Composition(old, new, renames_of(old, new, origins), tuple(sorted(_passed_names(new, origins, events, steps), key=repr)))
+
+
+def _passed_names(new: Declaration, origins: Origins, events: Sequence[LineageEvent], steps: Sequence[Origins]) -> Iterator[PassedName]:
+    """Yield the new columns whose names were others' on the way."""
+    added = {path for path, _ in walk(new.fields)} - origins.keys()
+    forward: Origins = match(new, new, {})
+    for number in reversed(range(1, len(events))):
+        forward = compose(steps[number], forward)
+        there = {path for path, _ in walk(events[number - 1].new.fields)}
+        for path in added & there:
+            if forward.get(path) != path:
+                yield PassedName(path, events[number - 1].version, events[number].version)
 
 
 def _follow(event: LineageEvent, step: Origins, facts: dict[ColumnPath, _Facts]) -> dict[ColumnPath, _Facts]:

@@ -27,10 +27,19 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedName:
+    """A new column of ``Evolve.new`` whose name was another new column's in the releases from ``since`` on, and before ``until``."""
+
+    path: ColumnPath
+    since: Version
+    until: Version
+
+
+@dataclass(frozen=True, slots=True)
 class Evolve:
     """The table stays. ``renames`` is old path -> new last name and ``drops`` are old paths (outermost), both of ``old``.
 
-    ``old`` bears the collection's old name; ``renamed_from`` is that name where it differs.
+    ``old`` bears the collection's old name; ``renamed_from`` is that name where it differs. ``passed_names``: of releases leapt over.
     """
 
     kind: ClassVar[str] = "evolve"
@@ -40,6 +49,7 @@ class Evolve:
     new: Declaration
     renames: Mapping[ColumnPath, str]
     drops: tuple[ColumnPath, ...]
+    passed_names: tuple[PassedName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

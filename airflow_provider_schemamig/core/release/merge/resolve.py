@@ -94,7 +94,7 @@ class _Resolver:
             raise CannotMerge("all in all it changes what only a rewrite can")
         if found.outcome == Cost.NONE and renamed_from is None:
             return ()
-        return (Evolve(name, renamed_from, old, new, composed.renames, found.dropped),)
+        return (Evolve(name, renamed_from, old, new, composed.renames, found.dropped, composed.passed_names),)
 
     def _replaced(self, name: CollectionName, old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> tuple[MergedStep, ...]:
         if old.name == name:

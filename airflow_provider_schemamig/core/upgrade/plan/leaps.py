@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId, Version
 from airflow_provider_schemamig.core.release.columns import Origins, match
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Re
 from airflow_provider_schemamig.core.schema.diff.renames import shown_as
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, walk
-from airflow_provider_schemamig.core.schema.paths import parent_and_name, translate
+from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 
 Declarations = Mapping[CollectionName, Declaration]
@@ -41,7 +41,7 @@ def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
     for name in sorted(state.objects):
         unreleased = state.unreleased_of(name)
         followed: list[_Followed] = [] if unreleased is None else [_Outside.of(unreleased)]
-        followed += _Hidden.of(state, name, unreleased)
+        followed += _Hidden.of(state, name, unreleased, release.declarations(release.version))
         stops = [stop for item in followed if (stop := _stop(release, versions, item)) is not None]
         if stops:
             yield min(stops, key=lambda stop: stop.stop)
@@ -168,15 +168,18 @@ class _Hidden(_Followed):
     types: dict[ColumnPath, Any]
 
     @classmethod
-    def of(cls, state: State, collection: CollectionName, unreleased: UnreleasedChange | None) -> Iterator[_Hidden]:
-        """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then."""
+    def of(cls, state: State, collection: CollectionName, unreleased: UnreleasedChange | None, head: Declarations) -> Iterator[_Hidden]:
+        """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then. What the
+        head itself brought, before it was rolled back, has the names of the head."""
         entry = state.entry(collection)
         fields, declared = dict(walk(entry.physical.fields)), match(entry.declared, entry.physical, {}).keys()
-        kept = kept_fields(state, collection, unclosed_holds(state))
+        kept, own = kept_fields(state, collection, unclosed_holds(state)), _left_by(state, entry.shard, head)
+        names = dict(entry.stored_names)
         hidden = [
             path
             for path in fields
             if path not in declared and path not in kept and not any(p not in declared for p in _around(path, fields))
+            if path_in_files(path, names) not in own
         ]
         released = collection if unreleased is None else unreleased.released.name if unreleased.released.fields else None
         if hidden:
@@ -210,6 +213,13 @@ class _Hidden(_Followed):
                 if path in fields and canonical_type(fields[path].type) == found:
                     self.come.add(path)
         self.types = left
+
+
+def _left_by(state: State, shard: ShardId, head: Declarations) -> set[tuple[str, ...]]:
+    """Return the names in the data files of what a table had in the release of these declarations, as long as that was not rolled back."""
+    taken_back = (known for known in state.schemas_of(shard) if known.rolled_back is not None and known.collection in head)
+    same = (known for known in taken_back if known.declared.fields == head[known.collection].fields)
+    return {path_in_files(path, dict(known.stored_names)) for known in same for path, _ in walk(known.declared.fields)}
 
 
 def _around(path: ColumnPath, fields: Mapping[ColumnPath, Field]) -> Iterator[ColumnPath]:

@@ -36,6 +36,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, 
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
 from airflow_provider_schemamig.core.upgrade.prepare.log_stores import unsafe_writers
+from airflow_provider_schemamig.core.upgrade.prepare.passed_over import refused_names
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, too_slow, write_report
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
@@ -54,7 +55,12 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
 def _with_storage(env: EnvironmentRoot, view: View, planned: Planned) -> Planned:
     """Return the plan with what the claim, and any later write, would be refused for."""
     made = [stage.collection for stage in (*built(planned.plan), *planned.plan.of_kind(CreateShard))]
-    found = (*inside_tables(env, made), *unsafe_writers(env, view, planned), *_unfillable(env, view, planned))
+    found = (
+        *inside_tables(env, made),
+        *unsafe_writers(env, view, planned),
+        *_unfillable(env, view, planned),
+        *refused_names(env, view, planned),
+    )
     return replace(planned, refusals=(*planned.refusals, *found))
 
 
