@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, RewriteStep
 from airflow_provider_schemamig.core.release.merge.merged import Replace as ReplaceStep
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
-from airflow_provider_schemamig.core.schema.paths import parent_and_name
+from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
@@ -113,26 +113,26 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 
 
 def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
-    """Return what a rolled-back schema brought, once a release since brought fields beside it, whatever these are called.
+    """Return what a rolled-back schema brought, once fields came beside it since, by a release or outside of one, whatever their names.
 
     A release in between may have been made for the first time since: what this one calls ``a`` is then what that one calls ``e``, and the
     ledger does not have the steps from there to here.
     """
     entries = state.schemas_of(entry.shard)
-    earlier = [known for known in entries if known.rolled_back is None and known.schema_id < entry.schema_id]
+    earlier = [known for known in entries if known.rolled_back is None and known.may_precede(entry)]
     if not earlier:
         return frozenset()
-    known = {identity for _, identity in _identities(earlier[-1])}
-    since = [later for later in entries if later.schema_id > entry.schema_id and later.release is not None]
-    levels = {level for later in since for _, (level, name) in _identities(later) if (level, name) not in known}
-    return frozenset(path for path, (level, name) in _identities(entry) if (level, name) not in known and level in levels)
+    known = {names for _, names in _in_files(earlier[-1])}
+    since = [later for later in entries if entry.may_precede(later)]
+    structs = {names[:-1] for later in since for _, names in _in_files(later) if names not in known}
+    return frozenset(path for path, names in _in_files(entry) if names not in known and names[:-1] in structs)
 
 
-def _identities(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, str]]]:
-    """Yield the declared fields, each with what tells it from others: the struct that it is in, and its name in the data files."""
-    shape = shape_of(entry)
-    for path, _ in walk(shape.fields):
-        yield path, (parent_and_name(path)[0], shape.name_in_files(path))
+def _in_files(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:
+    """Yield the declared fields, each with its names in the data files: those tell it from others, also where its struct was renamed."""
+    names = dict(entry.stored_names)
+    for path, _ in walk(entry.declared.fields):
+        yield path, path_in_files(path, names)
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:
@@ -179,7 +179,8 @@ def _stands(state: State, release: Version) -> bool:
     """Return whether the environment is at the release, or came through it to where it is."""
     committed = [found for found in state.deployments.values() if found.state is DeploymentState.COMMITTED]
     is_current = state.release is not None and state.release.version == release
-    return is_current or any(release in (found.source, found.target) for found in committed)
+    # One that goes nowhere opened a hold again, whose release may have been rolled back since.
+    return is_current or any(release in (found.source, found.target) for found in committed if found.source != found.target)
 
 
 def _was_here(state: State, release: Version) -> bool:

@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     BuildingShard,
     Control,
     Deployment,
+    DeploymentState,
     Element,
     EnvironmentConfig,
     EnvironmentRelease,
@@ -204,6 +205,11 @@ class State:
         """Return the elements by (collection, name, spec)."""
         return self.rows(Element, to_element_key)
 
+    @property
+    def is_promoted(self) -> bool:
+        """Return whether the leader is at work: its deployment is promoted, and neither committed nor given up."""
+        return self.leader is not None and self.deployments[self.leader.generation].state is DeploymentState.PROMOTED
+
     def unreleased_of(self, collection: CollectionName) -> UnreleasedChange | None:
         """Return what a collection has that its release does not know of."""
         return self.unreleased.get((collection, self.objects[collection].schema_id))
@@ -213,7 +219,7 @@ class State:
         known = self.schemas_of(self.entry(unreleased.collection).shard)
         of_release = (entry for entry in known if entry.release is not None and entry.rolled_back is None)
         released = [entry for entry in of_release if entry.declared.fields == unreleased.released.fields]
-        return dict(max(released, key=lambda entry: entry.schema_id).stored_names) if released else None
+        return dict(released[-1].stored_names) if released else None
 
     @property
     def dropped(self) -> Mapping[CollectionName, UnreleasedChange]:

@@ -52,12 +52,12 @@ def schema_age(store: ReadStore, version: int, current: SchemaEntry, known: Sequ
     files = active_files(store, version)
     born = birth_versions(store, version, files)
     entries = sorted(known, key=lambda entry: (entry.since_table_version, entry.schema_id))
-    by_schema: dict[SchemaId, list[RawAction]] = {}
+    written: dict[str, list[RawAction]] = {entry.key: [] for entry in entries}  # ids count within one name, and a collection may get others
     for identity, file in sorted(files.items()):
-        by_schema.setdefault(_schema_at(entries, born[identity]).schema_id, []).append(file)
-    same = {entry.schema_id for entry in entries if entry.physical.fields == current.physical.fields}
-    shares = tuple(_share(schema_id, found) for schema_id, found in sorted(by_schema.items()))
-    old = tuple(file for schema_id, found in sorted(by_schema.items()) if schema_id not in same for file in found)
+        written[_schema_at(entries, born[identity]).key].append(file)
+    there = [entry for entry in entries if written[entry.key]]
+    shares = tuple(_share(entry.schema_id, written[entry.key]) for entry in there)
+    old = tuple(file for entry in there if entry.physical.fields != current.physical.fields for file in written[entry.key])
     return SchemaAge(current.collection, current.schema_id, version, shares, old)
 
 

@@ -236,6 +236,16 @@ class SchemaEntry:
     def key(self) -> str:
         return f"{self.collection}/{self.schema_id}"
 
+    def may_precede(self, other: SchemaEntry) -> bool:
+        """Return whether the table may have had this schema before the ``other``.
+
+        Ids count within one name of a collection, and renaming one needs no commit to its table.
+        """
+        at, other_at = self.since_table_version, other.since_table_version
+        if at != other_at:
+            return at < other_at
+        return self.collection != other.collection or self.schema_id < other.schema_id
+
     def stored_name(self, column: str) -> str:
         """Return what the data files call a top-level column."""
         return dict(self.stored_names).get(ColumnPath(column), column)

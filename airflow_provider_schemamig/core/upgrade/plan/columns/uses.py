@@ -94,9 +94,8 @@ def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
 
 def schemas_upto(state: State, newest: SchemaEntry) -> list[SchemaEntry]:
     """Return the schemas of this very table up to this one, backwards. ``since_table_version`` is the first commit that led to each."""
-    limit = newest.since_table_version, newest.schema_id
     known = reversed(state.schemas_of(newest.shard))
-    return [entry for entry in known if (entry.since_table_version, entry.schema_id) <= limit]
+    return [newest, *(entry for entry in known if entry.may_precede(newest))]
 
 
 def _declared(entry: SchemaEntry, column: str) -> Field | None:
