@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.numbers import shard_folders
+from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -87,7 +88,13 @@ def _has_ledger(env: EnvironmentRoot, below: str = "") -> bool:
 
 
 def _parents(env: EnvironmentRoot) -> Iterator[EnvironmentRoot]:
-    location = env.location.parent
-    while location is not None:
-        yield replace(env, location=location, on_write=None)
-        location = location.parent
+    """Yield the folders that the place is in, also those behind a symbolic link."""
+    here = env.location.local_path
+    places = [env.location]
+    if here is not None and (real := here.resolve()) != here:
+        places.append(Location.parse(str(real)))
+    for place in places:
+        location = place.parent
+        while location is not None:
+            yield replace(env, location=location, on_write=None)
+            location = location.parent

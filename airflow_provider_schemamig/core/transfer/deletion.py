@@ -6,14 +6,16 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated, TableMissing
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 #: Why a table is left alone that is not the one which the ledger knows at its place.
 MADE_ANEW = "somebody made another table there"
@@ -70,11 +72,16 @@ def _why_left(env: EnvironmentRoot, state: State, claimed: Mapping[ShardId | Non
 def _why_in_use(env: EnvironmentRoot, claimed: Mapping[ShardId | None, str], shard: Shard) -> str:
     """Return how it shows that a table has gone live which the restored ledger has as being built."""
     try:
-        if next(foreign_commits(env.table_store(shard.uri, shard.table_id), -1), None) is not None:
-            return "others have written rows into it, and in the ledger that was restored it is being built"
+        if any(_is_of_a_live_table(commit) for commit in commits(env.table_store(shard.uri, shard.table_id), -1)):
+            return "rows have come into it since, and in the ledger that was restored it is being built"
     except LogTruncated:
         return "its log was cleaned up, and in the ledger that was restored it is being built"
     return claimed.get(shard.shard) or claimed.get(None, "")
+
+
+def _is_of_a_live_table(commit: LogCommit) -> bool:
+    """Return whether a commit brings rows and is no step of a deployment: others' writes, a replica's batch, a compaction."""
+    return commit.changes_rows and "generation" not in (about_of(commit) or {})
 
 
 def _claims_of_live_tables(env: EnvironmentRoot, state: State) -> Mapping[ShardId | None, str]:

@@ -202,10 +202,17 @@ class HoldOpen(Refusal):
     until: pendulum.DateTime
     #: Its contract, or a rollback, has begun and did not come to its end.
     state: HoldState = HoldState.OPEN
+    #: Its time is over or not: only a person ends it.
+    by_hand: bool = False
 
     @property
     def message(self) -> str:
         match self.state:
+            case HoldState.OPEN if self.by_hand:
+                return (
+                    f"the hold of generation {self.generation} ends by hand: the ledger was restored, and had lost a rollback of it, so "
+                    "rows may be in what it hides."
+                )
             case HoldState.ROLLING_BACK:
                 return f"the rollback of generation {self.generation} has begun and did not come to its end."
             case HoldState.CONTRACTING:
@@ -217,6 +224,8 @@ class HoldOpen(Refusal):
     @property
     def next_action(self) -> str:
         match self.state:
+            case HoldState.OPEN if self.by_hand:
+                return f"Look at its tables, then run `schemamig contract --generation {self.generation}`, or `schemamig rollback`."
             case HoldState.ROLLING_BACK:
                 return "Run `schemamig rollback` again; it goes on where it stopped."
             case HoldState.CONTRACTING:

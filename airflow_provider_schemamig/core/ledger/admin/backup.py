@@ -1,6 +1,7 @@
 """A copy of the ledger and its plans in a folder, and the way back (``ledger backup`` and ``ledger restore``).
 
-Byte for byte, so that versions and as-of stay what they were. The manifest is written last: without it a backup does not exist.
+Byte for byte, so that versions and as-of stay what they were; but not where an environment has its ledger, so that nobody works on a backup
+by mistake: it would lead the tables of its original in the same name. The manifest is written last: without it a backup does not exist.
 Neither ever overwrites anything: two backups into one folder cannot mix, and a restore may be killed and run again, because the files
 without which the ledger does not open go last.
 """
@@ -52,15 +53,17 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
     target = EnvironmentRoot.open(folder, env.options).store()
     if target.exists(_MANIFEST):
         raise _taken(folder)
+    if target.names(LOG):
+        raise BackupUnusable(folder=folder, reason="an environment is there, and a backup has a folder of its own")
     source = env.store()
     checksums = {}
     keys = list(_keys(reader, source, version))
-    for key in keys:  # before anything is written: it may be an environment's root
-        if target.exists(key) and target.get(key) != _of_the_ledger(source, key):
+    for key in keys:  # before anything is written
+        if target.exists(_kept_as(key)) and target.get(_kept_as(key)) != _of_the_ledger(source, key):
             raise _of_something_else(folder, key)
     for key in keys:
         data = _of_the_ledger(source, key)
-        _put(target, key, data, _of_something_else(folder, key))
+        _put(target, _kept_as(key), data, _of_something_else(folder, key))
         checksums[key] = hashlib.sha256(data).hexdigest()
     manifest = {"version": version, "uri": env.location.uri, "files": checksums}
     _put(target, _MANIFEST, canonical(manifest).encode(), _taken(folder))
@@ -203,7 +206,8 @@ def _is_lost(state: State, entry: HistoryEntry) -> bool:
         case "cutover":
             return stage not in (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
         case "rollback":
-            return stage is not DeploymentState.ROLLED_BACK and (hold is None or hold.state is not HoldState.ROLLING_BACK)
+            begun = hold is not None and hold.state is HoldState.ROLLING_BACK
+            return stage is not DeploymentState.ROLLED_BACK and not (begun and entry.outcome == "begun")
         case "contract":
             return any(held.state is HoldState.OPEN and held.until <= entry.started_at for held in state.holds.values())
         case _:
@@ -218,6 +222,11 @@ def _tables(env: EnvironmentRoot) -> Iterator[str]:
 
 def _of_something_else(folder: str, key: str) -> BackupUnusable:
     return BackupUnusable(folder=folder, reason=f"it holds a {key} of something else")
+
+
+def _kept_as(key: str) -> str:
+    """Return where a backup has a file of the ledger: ``ledger/...`` or ``plans/...``, in no environment's place."""
+    return key.removeprefix(f"{EnvironmentRoot.SYSTEM_FOLDER}/")
 
 
 def _taken(folder: str) -> BackupUnusable:
@@ -295,9 +304,9 @@ def _manifest(source: Store, folder: str) -> _Manifest:
 
 def _checked(source: Store, folder: str, key: str, checksum: str) -> bytes:
     try:
-        data = source.get(key)
+        data = source.get(_kept_as(key))
     except ObjectMissing as error:
-        raise BackupUnusable(folder=folder, reason=f"{key} is missing") from error
+        raise BackupUnusable(folder=folder, reason=f"{_kept_as(key)} is missing") from error
     if hashlib.sha256(data).hexdigest() != checksum:
-        raise BackupUnusable(folder=folder, reason=f"{key} was altered")
+        raise BackupUnusable(folder=folder, reason=f"{_kept_as(key)} was altered")
     return data

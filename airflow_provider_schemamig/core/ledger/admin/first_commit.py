@@ -83,19 +83,25 @@ def _shards(found: Iterable[tuple[str, str]]) -> Iterator[Shard]:
 
 
 def _by_hand(env: EnvironmentRoot, rows: Iterable[RawRow]) -> tuple[Generation, ...]:
-    """Return the generations of open holds that the lost history rolled back, says the audit log; of all of them if it cannot be read."""
+    """Return the generations of holds that the lost history rolled back, says the audit log, or may have: where the log is lost, or begins
+    after the hold, nothing tells. Those of an earlier restore stay.
+
+    Also of those whose rollback had begun in the backup: it came to its end since, maybe, and users write into what the hold hides.
+    """
     held: list[Generation] = []
+    before: set[Generation] = set()
     for collection, key, value in (identity for identity, count in sums(rows).items() if count > 0):
-        if collection == Hold.COLLECTION:
-            with contextlib.suppress(LedgerDamaged):  # ``verify`` lists it
+        with contextlib.suppress(LedgerDamaged):  # ``verify`` lists it
+            if collection == Hold.COLLECTION:
                 hold = decode(Hold, key, value)
-                held += [hold.generation] if hold.state is HoldState.OPEN else []
-    try:
-        entries = read_history(env)
-    except SchemamigError:
-        return tuple(sorted(held))
-    rolled_back = {entry.generation for entry in entries if entry.what == "rollback"}
-    return tuple(sorted(generation for generation in held if not entries or generation in rolled_back))
+                held += [hold.generation] if hold.state in (HoldState.OPEN, HoldState.ROLLING_BACK) else []
+            elif (collection, key) == (GivenOut.COLLECTION, encode_key(GivenOut.key)):
+                before |= {*decode(GivenOut, key, value).by_hand}
+    told: dict[str, set[int | None]] = {"cutover": set(), "rollback": set()}
+    with contextlib.suppress(SchemamigError):
+        for entry in read_history(env):
+            told.get(entry.what, set()).add(entry.generation)
+    return tuple(sorted(found for found in held if found in before | told["rollback"] or found not in told["cutover"]))
 
 
 def _updates(rows: Iterable[RawRow], given_out: GivenOut, ts: int) -> Iterator[RawRow]:

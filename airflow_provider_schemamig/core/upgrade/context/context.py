@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fen
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGET
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldOpen, UnknownGeneration, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import hold_json, open_holds, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand, hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
@@ -306,9 +306,8 @@ def _keep_fence(leader: LeaderView, row: Shard) -> None:
 
 def no_open_deployment(state: State) -> None:
     """Raise DeploymentOpen while a deployment is promoted and not committed."""
-    row = state.leader
-    if row is not None and state.deployments[row.generation].state is DeploymentState.PROMOTED:
-        raise DeploymentOpen(generation=row.generation)
+    if state.leader is not None and state.is_promoted:
+        raise DeploymentOpen(generation=state.leader.generation)
 
 
 def close_expired_holds(state: State) -> list[Update]:
@@ -316,12 +315,16 @@ def close_expired_holds(state: State) -> list[Update]:
     them, asks that there be none. Raises HoldOpen while another one is open."""
     now = pendulum.now("UTC")
     for hold in open_holds(state):
-        if hold.until > now or hold.state is HoldState.ROLLING_BACK:
-            raise HoldOpen(generation=hold.generation, until=hold.until, state=hold.state)
+        if hold.until > now or hold.state is HoldState.ROLLING_BACK or ends_by_hand(state, hold):
+            raise _open(state, hold)
     return [Put(replace(hold, state=HoldState.CONTRACTING)) for hold in open_holds(state) if hold.state is HoldState.OPEN]
 
 
 def no_open_hold(state: State) -> None:
     """Raise HoldOpen while a release can be rolled back: what its way back may undo depends on what came to the tables since."""
     for hold in open_holds(state):
-        raise HoldOpen(generation=hold.generation, until=hold.until, state=hold.state)
+        raise _open(state, hold)
+
+
+def _open(state: State, hold: Hold) -> HoldOpen:
+    return HoldOpen(generation=hold.generation, until=hold.until, state=hold.state, by_hand=ends_by_hand(state, hold))

@@ -102,6 +102,23 @@ def files(root: Path) -> dict[str, tuple[bytes | None, int]]:
     return {name: found for name, found in tree(root).items() if found[0] is not None}
 
 
+def test_a_backup_is_no_environment(lake: LedgerWriter, tmp_path: Path) -> None:
+    """A verb that is given its folder would lead the tables of its original in the same name."""
+    backup(lake.env, str(tmp_path / "backup"))
+    with pytest.raises(NoEnvironment):
+        LedgerReader(EnvironmentRoot.open(str(tmp_path / "backup"))).state()
+
+
+@pytest.mark.parametrize("by_link", [False, True])
+def test_a_backup_has_a_folder_of_its_own(lake: LedgerWriter, tmp_path: Path, by_link: bool) -> None:
+    """Into the environment itself it would find its own files, and copy none."""
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    before = tree(tmp_path / "lake")
+    with pytest.raises(BackupUnusable, match="an environment is there"):
+        backup(lake.env, str(tmp_path / ("link" if by_link else "lake")))
+    assert tree(tmp_path / "lake") == before
+
+
 def test_restore_again_changes_nothing(lake: LedgerWriter, tmp_path: Path) -> None:
     backup(lake.env, str(tmp_path / "backup"))
     done = restore(lake.env, str(tmp_path / "backup"))
@@ -192,6 +209,10 @@ def test_a_backup_is_never_written_over_another(lake: LedgerWriter, tmp_path: Pa
         backup(lake.env, str(tmp_path / "backup"))
 
 
+#: Where a backup has the ledger's log.
+KEPT_LOG = "ledger/_delta_log"
+
+
 def edit_manifest(folder: Path, change: Callable[[dict[str, str]], object]) -> None:
     path = folder / "backup.json"
     document = json.loads(path.read_text())
@@ -202,8 +223,8 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, str]], object]) -> N
 UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no manifest": (lambda folder: (folder / "backup.json").unlink(), "never finished"),
     "not a manifest": (lambda folder: (folder / "backup.json").write_text("[]"), "is not one"),
-    "missing file": (lambda folder: (folder / LOG / f"{0:020}.json").unlink(), "is missing"),
-    "altered file": (lambda folder: (folder / LOG / f"{0:020}.json").write_bytes(b"{}"), "was altered"),
+    "missing file": (lambda folder: (folder / KEPT_LOG / f"{0:020}.json").unlink(), "is missing"),
+    "altered file": (lambda folder: (folder / KEPT_LOG / f"{0:020}.json").write_bytes(b"{}"), "was altered"),
     "smuggled path": (
         lambda folder: edit_manifest(folder, lambda files: files.update({"_schemamig/ledger/../../../x": "0"})),
         "no part of",
@@ -285,13 +306,12 @@ def test_two_backups_into_one_folder_do_not_mix(lake: LedgerWriter, tmp_path: Pa
 
 
 def test_a_folder_with_other_files_is_refused(lake: LedgerWriter, tmp_path: Path) -> None:
-    other = LedgerWriter(EnvironmentRoot.open(str(tmp_path / "taken")))
-    other.create("env-2")
+    backup(another(tmp_path / "other", 0).env, str(tmp_path / "taken"))
+    (tmp_path / "taken" / "backup.json").unlink()  # as one that was killed leaves it
     before = tree(tmp_path / "taken")
     with pytest.raises(BackupUnusable, match="something else"):
         backup(lake.env, str(tmp_path / "taken"))
     assert tree(tmp_path / "taken") == before
-    assert LedgerReader(other.env).state().config.env_id == "env-2"
 
 
 def test_a_backup_while_writers_race_is_of_one_version(lake: LedgerWriter, tmp_path: Path) -> None:

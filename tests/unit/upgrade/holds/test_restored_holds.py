@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,53 @@ def test_a_hold_whose_rollback_was_lost_ends_by_hand(tmp_path: Path) -> None:
     assert commands.contract(lake.env, HELD).pending == ()
 
 
+@pytest.mark.parametrize("verb", ["accept", "unmanage"])
+def test_a_change_of_another_table_does_not_end_a_hold_that_ends_by_hand(tmp_path: Path, verb: str) -> None:
+    other = "CREATE TABLE u (id BIGINT);"
+    lake = two_releases(tmp_path, FIRST + other, SECOND + other, 'evolution("t", drop=["x"])')
+    lake.upgrade(lake.second)
+    backup(lake.env, str(tmp_path / "backup"))
+    commands.rollback(lake.env, jobs=no_spark)
+    tables.insert(lake.path("t"), [{"id": 1, "x": 26}])
+    tables.add_column(lake.path("u"), "more")
+    lake, _ = brought_back(lake, tmp_path)
+    make_holds_due(lake)
+
+    def change() -> object:
+        return commands.accept(lake.env, lake.second, ["u"]) if verb == "accept" else commands.unmanage(lake.env, "u")
+
+    with pytest.raises(SchemamigError) as caught:
+        change()
+    assert "--generation 2" in _advice(caught.value)
+    commands.contract(lake.env)
+    assert {"id": 1, "x": 26} in tables.snapshot(lake.path("t")).rows
+    commands.contract(lake.env, HELD)
+    change()
+
+
+def test_a_rollback_that_was_under_way_in_the_backup_and_ended_since_leaves_a_hold_by_hand(tmp_path: Path) -> None:
+    lake, _ = in_hold(tmp_path)
+    _stopped_in_rollback(lake)
+    backup(lake.env, str(tmp_path / "backup"))
+    commands.rollback(lake.env, jobs=no_spark)
+    tables.insert(lake.path("t"), [{"id": 2, "x": 27}])
+    lake, notes = brought_back(lake, tmp_path)
+    assert any("rollback of generation 2" in note for note in notes)
+    make_holds_due(lake)
+    lake.upgrade(lake.second)  # the one that the ledger is at: it opens the hold again
+    assert [hold.state for hold in lake.state.holds.values()] == [HoldState.OPEN]
+    assert commands.contract(lake.env).notes
+    assert {"id": 2, "x": 27} in tables.snapshot(lake.path("t")).rows
+
+
+def test_a_restore_tells_of_no_rollback_that_is_still_under_way(tmp_path: Path) -> None:
+    lake, _ = in_hold(tmp_path)
+    _stopped_in_rollback(lake)
+    lake = restored(lake, tmp_path)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert lake.version == "1.0.0"
+
+
 def test_another_hold_ends_by_itself(tmp_path: Path) -> None:
     lake = restored(in_hold(tmp_path)[0], tmp_path)
     make_holds_due(lake)
@@ -69,6 +117,38 @@ def test_without_an_audit_log_every_open_hold_ends_by_hand(tmp_path: Path) -> No
     backup(lake.env, str(tmp_path / "backup"))
     for name in ("ledger", "history"):
         shutil.move(tmp_path / "lake" / "_schemamig" / name, tmp_path / f"lost {name}")
+    restore(lake.env, str(tmp_path / "backup"))
+    (hold,) = commands.status(Environment.open(str(tmp_path / "lake"))).to_json()["holds"]
+    assert hold["by_hand"]
+
+
+def test_a_hold_that_ends_by_hand_does_so_after_another_restore(tmp_path: Path) -> None:
+    """The audit log was lost, and has begun anew since."""
+    lake, _ = in_hold(tmp_path)
+    backup(lake.env, str(tmp_path / "backup"))
+    commands.rollback(lake.env, jobs=no_spark)
+    tables.insert(lake.path("t"), [{"id": 2, "x": 27}])
+    for name in ("ledger", "history"):
+        shutil.move(tmp_path / "lake" / "_schemamig" / name, tmp_path / f"lost {name}")
+    restore(lake.env, str(tmp_path / "backup"))
+    lake = Lake(lake.env.open(str(tmp_path / "lake")), lake.first, lake.second)
+    commands.pause(lake.env, None, by="ann", reason="a line in the audit log")
+    commands.resume(lake.env, None, by="ann")
+    backup(lake.env, str(tmp_path / "second"))
+    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost again")
+    restore(lake.env, str(tmp_path / "second"))
+    lake = Lake(lake.env.open(str(tmp_path / "lake")), lake.first, lake.second)
+    make_holds_due(lake)
+    assert commands.contract(lake.env).notes
+    assert {"id": 2, "x": 27} in tables.snapshot(lake.path("t")).rows
+
+
+def test_an_audit_log_that_begins_after_the_hold_does_not_tell(tmp_path: Path) -> None:
+    lake, _ = in_hold(tmp_path)
+    backup(lake.env, str(tmp_path / "backup"))
+    shutil.move(tmp_path / "lake" / "_schemamig" / "history", tmp_path / "lost history")
+    commands.pause(lake.env, None, by="ann", reason="a line in the audit log")
+    shutil.move(tmp_path / "lake" / "_schemamig" / "ledger", tmp_path / "lost ledger")
     restore(lake.env, str(tmp_path / "backup"))
     (hold,) = commands.status(Environment.open(str(tmp_path / "lake"))).to_json()["holds"]
     assert hold["by_hand"]
@@ -138,6 +218,16 @@ def test_a_restore_says_which_ends_of_holds_were_lost(tmp_path: Path) -> None:
     assert commands.contract(lake.env).stages
     _, notes = brought_back(lake, tmp_path)
     assert any("contract" in note for note in notes)
+
+
+def _stopped_in_rollback(lake: Lake) -> None:
+    """Kill a rollback once its hold says that it goes back."""
+    for write in range(1, 40):
+        with contextlib.suppress(Crash):
+            commands.rollback(lake.crashing_at(write), jobs=no_spark)
+        if [hold.state for hold in lake.state.holds.values()] == [HoldState.ROLLING_BACK]:
+            return
+    pytest.fail("no write leaves the hold rolling back")
 
 
 def _advice(error: SchemamigError) -> str:

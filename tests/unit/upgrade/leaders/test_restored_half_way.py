@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.support.lake import no_spark
 from tests.support.rows import tables
 from tests.support.rows.rewritten import SECOND, Rewritten, claimed, jobs, make_rewritten, upgrade
 from tests.support.upgrades import brought_back, make_holds_due, two_releases
+from tests.support.upgrades import claimed as claimed_of
 
 
 def go_on(found: Rewritten) -> None:
@@ -139,3 +141,23 @@ def test_cancel_beside_a_damaged_table(tmp_path: Path) -> None:
     found.lake, _ = brought_back(found.lake, tmp_path)
     sorted((found.path("plain") / "_delta_log").glob("*.json"))[0].unlink()  # what a clean-up that went wrong leaves
     assert any("left alone" in note for note in commands.cancel(found.env, SECOND).notes)
+
+
+def test_a_new_table_that_has_a_replicas_rows_alone_stays(tmp_path: Path) -> None:
+    """Batches of ``replicate`` are commits of ours, and rows of a live table all the same."""
+    one = "CREATE TABLE t (id BIGINT);"
+    lake = two_releases(tmp_path, one, f"{one} CREATE TABLE n (id BIGINT);", "")
+    generation = claimed_of(lake, lake.second)
+    backup(lake.env, str(tmp_path / "backup"))
+    lake.upgrade(lake.second)
+    live = lake.path("n")
+    tables.insert(live, [{"id": 1}])
+    commit = tables.commit_path(live, tables.newest(live))
+    info = {"schemamig": {"action": "replica", "origin": "env-2", "lo": 0, "hi": 1}}
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    lines[0]["commitInfo"]["userMetadata"] = json.dumps(info)
+    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lake, _ = brought_back(lake, tmp_path)
+    with contextlib.suppress(SchemamigError):
+        commands.cancel(lake.env, generation)
+    assert tables.snapshot(live).rows == [{"id": 1}]

@@ -148,6 +148,15 @@ def test_a_first_commit_that_was_only_staged_is_none(lake: Lake, tmp_path: Path,
         assert replace(lake, env=replace(env)).version == "1.0.0"
 
 
+def test_no_environment_is_made_in_another_behind_a_link(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link").symlink_to(tmp_path / "lake" / "t")
+    env = Environment.open(str(tmp_path / "elsewhere" / "link" / "new"))
+    before = tree(tmp_path)
+    assert missing(lambda: commands.upgrade(env, lake.second, jobs=no_spark, create=True)).around == lake.env.location.uri
+    assert tree(tmp_path) == before
+
+
 def test_no_environment_is_made_around_another(lake: Lake, tmp_path: Path) -> None:
     above = tmp_path / "above"
     shutil.copytree(tmp_path / "lake", above / "lakes" / "lake")
