@@ -281,7 +281,10 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
 
 
 def _check_not_reverted(env: EnvironmentRoot, state: State, taken: Sequence[_Taken]) -> None:
-    """Raise Overtaken where a table is not as it was seen: somebody may have reverted the drift meanwhile."""
+    """Raise Overtaken where a table is not as it was seen, or is about to be: somebody may revert the drift meanwhile."""
+    for item in taken:
+        if state.intents_of(item.foreign.entry.shard):
+            raise Overtaken(collection=item.name)
     heads = read_heads(env, state, [item.name for item in taken if item.name in state.objects])
     for item in taken:
         head, seen = heads.get(item.name), item.foreign.head

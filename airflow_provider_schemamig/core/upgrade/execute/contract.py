@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     without,
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, head_or_none, is_another, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, head_or_none, is_another, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, require_durable
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -167,8 +167,8 @@ def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
     asked = [(name, table) for name, table in named if name is not None and dropped_paths(leader.state.entry(name), table)]
     heads = leader.env.each(lambda item: look_or_none(table_store(leader.env, leader.state, item[1].shard)), asked)
     for (name, _), head in zip(asked, heads, strict=True):
-        if head is not None and not head.is_another and (found := drift_of(leader.state, name, head)):
-            yield DriftFound(collection=name, differences=found)
+        if head is not None and not head.is_another and (found := drift_found(leader.state, name, head)) is not None:
+            yield found
 
 
 def _check_droppable(leader: LeaderWriter, hold: Hold) -> None:

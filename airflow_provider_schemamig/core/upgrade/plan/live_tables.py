@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.storage import Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import NamesUnderWay, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NamesUnderWay, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -228,14 +228,21 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
     expected = state.entry(collection).physical
     live = head.declaration(collection)
     entry = state.entry(collection)
-    found = (*live_differences(expected, live), *exchanged(entry, head), *came_again(state, entry, head))
+    fields, others = live_differences(expected, live), (*exchanged(entry, head), *came_again(state, entry, head))
     identity += lost_seal(state, shard, head)
-    if not found:
+    if not fields and not others:
         return identity
-    for intent in state.intents_of(shard):
-        if any(not live_differences(step, live) for step in intent.leads_to):
-            return identity
-    return (*identity, *(str(difference) for difference in found))
+    announced = [live_differences(step, live) for intent in state.intents_of(shard) for step in intent.leads_to]
+    if not all(announced):
+        return identity
+    nearest = min((fields, *announced), key=len)  # what an attempt of ours did is not told as somebody's
+    return (*identity, *(str(difference) for difference in (*nearest, *others)))
+
+
+def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFound | None:
+    """Return the refusal of a live table that is not as recorded, with the ways on that are open now; None if it is."""
+    found = drift_of(state, collection, head)
+    return DriftFound(collection=collection, differences=found, under_way=state.is_promoted) if found else None
 
 
 def lost_seal(state: State, shard: ShardId, head: Head) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Hold
+from airflow_provider_schemamig.core.ledger.rows import Hold
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.errors import NotOnline
@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, Dr
 from airflow_provider_schemamig.core.schema.diff.phases import Phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, ShardMissing
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     KEEP_HOLDS,
     HoldOptions,
@@ -40,7 +40,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     unclosed_holds,
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use, refused_by_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
@@ -144,7 +144,7 @@ class _Planner(Checks):
         state = self._view.state
         if state is None or not state.intents or self._target.is_deployed or state.leader is None:
             return
-        if state.deployments[state.leader.generation].state is DeploymentState.PROMOTED:
+        if state.is_promoted:
             self._refusals.append(DeploymentOpen(generation=state.leader.generation))
 
     def _look_for_drift(self) -> None:
@@ -156,9 +156,8 @@ class _Planner(Checks):
             if head is None:
                 self._notes.append(f"{name}: its shard {state.objects[name].shard} has no table yet or any more; skipped")
                 continue
-            found = drift_of(state, name, head)
-            if found:
-                self._refusals.append(DriftFound(collection=name, differences=found))
+            found = drift_found(state, name, head)
+            self._refusals += [found] if found is not None else []
 
     def admits(self, step: MergedStep) -> bool:
         """Return whether the step's stages can be made; what stands against it is a refusal each."""

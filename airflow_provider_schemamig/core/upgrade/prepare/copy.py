@@ -32,9 +32,9 @@ from airflow_provider_schemamig.core.transfer.retention import age_of
 from airflow_provider_schemamig.core.transfer.tail import tail, where
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, StageResult, deployment_of
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.plan.estimate import rows_per_second
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, drift_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, drift_found, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, make_table, new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, copied_version, forward_transfer, row_of
@@ -144,9 +144,9 @@ def check_source(env: EnvironmentRoot, state: State, stage: Copy, reached: int) 
     shard = state.shard_of(stage.source).shard
     store = table_store(env, state, shard)
     head = read_head(store)
-    found = drift_of(state, stage.source, head)
-    if found:
-        raise DriftFound(collection=stage.source, differences=found)
+    found = drift_found(state, stage.source, head)
+    if found is not None:
+        raise found
     age = age_of(store, head, reached, pendulum.now("UTC"))
     if age.is_past:
         raise CopyTooOld(collection=stage.collection, shard=shard, version=reached, since=age.since, kept_hours=age.kept_hours)

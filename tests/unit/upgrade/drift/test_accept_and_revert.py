@@ -7,8 +7,11 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.lake import Crash
 from tests.support.rows import tables
 from tests.support.upgrades import refused, two_releases
 
@@ -48,3 +51,32 @@ def test_an_accept_that_a_revert_overtook(tmp_path: Path) -> None:
         commands.accept(replace(lake.env, on_write=hook), folder)
     assert commands.status(lake.env).drifted == ()
     assert commands.accept(lake.env, folder).version is None
+
+
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_an_accept_that_comes_between_the_two_writes_of_a_revert(tmp_path: Path, has_rows: bool) -> None:
+    """It looked before the revert was announced, and appends before the revert's commit: the table is still as it was seen."""
+    lake = two_releases(tmp_path, "CREATE TABLE u (id BIGINT);", "CREATE TABLE u (id BIGINT, x INT);", 'evolution("u")')
+    folder = tmp_path / "release"
+    shutil.copytree(lake.first, folder)
+    tables.add_column(lake.path("u"), "theirs")
+    if has_rows:
+        tables.insert(lake.path("u"), [{"id": 1, "theirs": "gone"}])
+    once = iter([True])
+    before = tables.newest(lake.path("u"))
+
+    def stop_before_the_commit(moment: str, what: str, key: str) -> None:
+        if moment == "before" and what == "put_if_absent" and "_delta_log" in key:
+            raise Crash
+
+    def hook(moment: str, what: str, key: str) -> None:
+        if next(once, False):  # just before the accept's append
+            with contextlib.suppress(Crash):
+                commands.revert(replace(lake.env, on_write=stop_before_the_commit), "u", allow_lossy=True)
+            assert [intent.kind.value for intent in lake.state.intents.values()] == ["drift_revert"]
+            assert tables.newest(lake.path("u")) == before
+
+    with refused("overtaken", "u"):
+        commands.accept(replace(lake.env, on_write=hook), folder)
+    assert commands.revert(lake.env, "u", allow_lossy=True).changes
+    assert commands.status(lake.env).drifted == ()

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.names import Generation
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, make_holds_due, refused, releases
+from tests.support.upgrades import deployed, expanded, make_holds_due, refused, releases
 
 FIRST = "CREATE TABLE t (id BIGINT, n INT, a STRING, b STRING, h STRING);"
 SECOND = "CREATE TABLE t (id BIGINT, n INT, a STRING, c STRING);"
@@ -87,3 +87,27 @@ def _only_table(lake: Lake) -> Path:
     assert lake.env.location.local_path is not None
     (found,) = Path(lake.env.location.local_path).glob("t/*")
     return found
+
+
+def test_drift_under_way_is_told_without_what_the_leader_did_and_with_what_leads_on(tmp_path: Path) -> None:
+    schemas = ("CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id BIGINT, w INT);")
+    first, second = releases(tmp_path, (schemas[0], ""), (schemas[1], 'evolution("t")'))
+    lake = deployed(tmp_path, first, second)
+    expanded(lake, second)
+    foreign.add_column(lake.path("t"), "theirs")
+    with refused("drift", "t") as found:
+        lake.upgrade(second)
+    assert "theirs" in found[0].message and "w:" not in found[0].message
+    assert "Undo that on the table itself" in found[0].next_action
+
+
+@pytest.mark.parametrize("check", ["`set` > 0", "map(1) IS NULL", "id >", "id GLOB 'x'"])
+def test_a_check_that_somebody_adds_can_be_reverted_whoever_reads_it(tmp_path: Path, check: str) -> None:
+    schemas = ("CREATE TABLE t (id BIGINT, `set` INT);", "CREATE TABLE t (id BIGINT, `set` INT, w INT);")
+    first, second = releases(tmp_path, (schemas[0], ""), (schemas[1], 'evolution("t")'))
+    lake = deployed(tmp_path, first, second)
+    lake.upgrade(second)
+    foreign.set_property(lake.path("t"), "delta.constraints.c", check)
+    assert commands.status(lake.env).drifted == ("t",)
+    assert commands.revert(lake.env, "t").changes
+    assert commands.status(lake.env).drifted == ()
