@@ -68,8 +68,11 @@ def main() -> None:
     url = f"http://127.0.0.1:{environment['AIRFLOW__API__PORT']}"
     migrate_database()
     to.print(f"[bold]{url}[/]  user [bold]admin[/], password in {HOME / 'simple_auth_manager_passwords.json.generated'}")
-    if not LAKE.exists():
+    if LAKE.exists():
+        to.print("The DAGs propose the lake of `make demo`, which is at its newest release: `schemamig_rollback` takes it back.")
+    else:
         to.print("The lake that the DAGs propose is not there yet: `make demo` makes it.")
+    to.print("Logs are read from disk, so a waiting task's log says that it reached no log server.", style="dim")
     to.print("Ready in about 20 s; Ctrl-C ends it.\n", style="dim")
     run(PARTS, environment)
 

@@ -67,7 +67,7 @@ def line(event: Event) -> str:
     """Return a line such as ``expand  12/1000  flights  0.03 s  note``."""
     parts = [event.stage]
     if event.total:
-        parts.append(f"{event.done}/{event.total}")
+        parts.append(f"{event.done}/{event.total}{_unit(event)}")
     if event.collection:
         parts.append(event.collection)
     if event.seconds:
@@ -75,6 +75,11 @@ def line(event: Event) -> str:
     if event.note:
         parts.append(event.note)
     return "  ".join(parts)
+
+
+def _unit(event: Event) -> str:
+    """Return what is counted where the words beside it count something else: Spark's own tasks."""
+    return " Spark tasks" if event.beat else ""
 
 
 def _is_over(event: Event) -> bool:
@@ -124,7 +129,7 @@ class Bars:
         """Return the event's bar with its clock going; work that is told of only now began ``seconds`` ago."""
         task = self._tasks.get(event.stage)
         if task is None:
-            task = self._tasks[event.stage] = progress.add_task(event.stage, total=None, what="")
+            task = self._tasks[event.stage] = progress.add_task(event.stage, total=None, what="", unit=_unit(event))
             self._backdate(self._bar(progress, task), event)
             return task
         bar = self._bar(progress, task)
@@ -163,7 +168,7 @@ class Bars:
             """``3/10``, or nothing where it is not known of how many."""
 
             def render(self, task: Task) -> Text:
-                return Text("" if task.total is None else f"{task.completed:,.0f}/{task.total:,.0f}")
+                return Text("" if task.total is None else f"{task.completed:,.0f}/{task.total:,.0f}{task.fields['unit']}")
 
         columns = (
             TextColumn("{task.description:<11}"),

@@ -52,7 +52,7 @@ class BadArgument(Refusal):
 
     code = "bad_argument"
     message = "{argument} is {value!r}, but it must be {wanted}."
-    next_action = "Correct {argument} in the DAG or in the run's parameters, then clear the task."
+    next_action = "Correct {argument}: in the DAG, then clear the task; in the run's parameters, then trigger a new run."
     argument: str
     value: str
     wanted: str

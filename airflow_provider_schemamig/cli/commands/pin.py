@@ -30,5 +30,6 @@ def pin(
     from airflow_provider_schemamig.core.upgrade.status import pin_json
 
     pinned = commands.pin(open_environment(env), collection, holder or getpass.getuser(), hours)
-    text = f"{collection} keeps its history for at least {pinned.hours} hours, until {pinned.holder} unpins it."
+    unit = "hour" if pinned.hours == 1 else "hours"
+    text = f"{collection} keeps its history for at least {pinned.hours} {unit}, until {pinned.holder} unpins it."
     return Answer(pin_json(pinned, collection), lambda to: to.print(text))

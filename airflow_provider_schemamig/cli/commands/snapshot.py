@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_provider_schemamig.cli.options import JsonOption, ReleaseOption, local_path
 from airflow_provider_schemamig.cli.output import Answer, answered, show_files
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @answered
@@ -15,8 +20,14 @@ def snapshot(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
     document = {"version": str(written.version), "files": list(written.files)}
     title = f"{written.version} is frozen" if written.files else f"{written.version} was frozen already"
     if written.replaced:
-        title = (
-            f"{written.version} is frozen anew, with another schema. If an environment is at {written.version}, it is refused there: "
-            "take the old snapshot back and run `schemamig new` first"
-        )
-    return Answer(document, lambda to: show_files(to, written.files, title))
+        title = f"{written.version} is frozen anew, with another schema"
+
+    def show(to: Console) -> None:
+        show_files(to, written.files, title)
+        if written.replaced:
+            to.print(
+                f"If an environment is at {written.version} already, it refuses this one: take the old snapshot back "
+                "(git checkout), and run `schemamig new` first."
+            )
+
+    return Answer(document, show)

@@ -72,11 +72,24 @@ def show_findings(to: Console, findings: Sequence[Mapping[str, Any]]) -> None:
         print_indented(to, Text.assemble(("next: ", "bold"), finding["next"]))
 
 
+#: What people call a sum of ``ledger size``: an update puts or deletes a row, and the rows are what stands now.
+_SIZES = {
+    "version": "ledger version",
+    "since": "updates since version",
+    "rows": "updates",
+    "live_rows": "rows",
+    "text_bytes": "bytes of updates",
+    "data_files": "data files",
+    "data_bytes": "bytes of data files",
+    "log_files": "log files",
+}
+
+
 def show_size(to: Console, document: Mapping[str, Any]) -> None:
     """Print the sums, then those of each collection, then how the ledger grew."""
-    show_facts(to, {name: value for name, value in document.items() if not isinstance(value, list | dict)})
+    show_facts(to, {_SIZES[name]: value for name, value in document.items() if not isinstance(value, list | dict)})
     to.print()
-    table = table_of("collection", "updates>", "rows>", "bytes>", "of rows>")
+    table = table_of("collection", "updates>", "rows>", "bytes of updates>", "bytes of rows>")
     for item in document["collections"]:
         table.add_row(item["collection"], *(f"{item[name]:,}" for name in ("rows", "live_rows", "text_bytes", "live_bytes")))
     to.print(table)

@@ -146,7 +146,7 @@ def _preparing(item: Document) -> Text:
 
 
 def _deployments(deployments: Sequence[Document]) -> Table:
-    table = table_of("generation>", "from", "to", "state", "claimed", "plan!", "approved by", "code")
+    table = table_of("generation>", "from", "to", "state", "claimed", "plan!", "approved by", "promoted with")
     for item in sorted(deployments, key=lambda item: -int(item["generation"]))[:DEPLOYMENTS_SHOWN]:
         table.add_row(
             str(item["generation"]),

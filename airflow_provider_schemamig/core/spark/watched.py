@@ -112,7 +112,7 @@ class _RunningJob:
         if total != self._total:
             self._total, self._since = total, now
         left = (now - self._since) * (total - done) / done if done else 0.0
-        note = ", ".join(part for part in (self._status, f"{left:.0f} s left" if left else "") if part)
+        note = ", ".join(part for part in (self._status, f"about {left:.0f} s left" if left else "") if part)
         self._listen(Event(self._stage, self._collection, *_unless_all(done, total), now - self._began, note, beat=True))
 
     def tell_on(self) -> None:

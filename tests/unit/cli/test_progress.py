@@ -62,7 +62,7 @@ def test_that_spark_still_works_is_said_now_and_then() -> None:
         lines(Event("check rows", "flights", second % 4, 4, now, "table 1 of 3", beat=True))
     lines(Event("check rows", "flights", 1, 1, now, beat=True))
     assert out.getvalue().splitlines() == [
-        f"check rows  {seconds % 4}/4  flights{f'  {seconds}.00 s' if seconds else ''}  table 1 of 3" for seconds in (0, 30, 60)
+        f"check rows  {seconds % 4}/4 Spark tasks  flights{f'  {seconds}.00 s' if seconds else ''}  table 1 of 3" for seconds in (0, 30, 60)
     ]
 
 

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.online.operation import filled
-from airflow_provider_schemamig.core.progress import Listener
+from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.queries.casts import casts_over_source
 from airflow_provider_schemamig.core.schema.describe import change_json
 from airflow_provider_schemamig.core.schema.model import walk
@@ -180,6 +180,8 @@ def check_data(
     request = {"checks": checks, "estimates": wanted, "expressions": asked, "timed": timed, "storage_options": dict(env.options)}
     from airflow_provider_schemamig.core.spark.watched import WatchedRunner  # most plans ask nothing
 
+    if listen is not None:
+        listen(Event("plan", note="asking Spark about the rows"))
     runner = jobs() if listen is None else WatchedRunner(jobs(), listen)
     with proven_session(env) as more:
         found = runner.run("preflight", {**request, **more})

@@ -22,11 +22,14 @@ from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRol
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
+#: What leads on where no way leads back.
+_BY_RELEASE = "Write a new release that declares the shape that you want: `schemamig new`."
+
 
 def to_roll_back(state: State) -> Deployment:
     """Return the deployment to roll back: the leader's, promoted, or committed with its hold open."""
     if state.leader is None:
-        raise NothingToRollBack(why="nothing was ever promoted here")
+        raise NothingToRollBack(why="nothing was ever promoted here", first="Bring a release first: `schemamig upgrade`.")
     deployment = state.deployments[state.leader.generation]
     if deployment.state is DeploymentState.PROMOTED:
         return deployment
@@ -34,10 +37,13 @@ def to_roll_back(state: State) -> Deployment:
     if open_ones:
         return state.deployments[max(open_ones)]
     if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
-        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release")
+        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release", first=_BY_RELEASE)
     if deployment.state is DeploymentState.COMMITTED:
-        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun")
-    raise NothingToRollBack(why=f"generation {deployment.generation} is {deployment.state.value} already")
+        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun", first=_BY_RELEASE)
+    raise NothingToRollBack(
+        why=f"generation {deployment.generation} is {deployment.state.value} already",
+        first="Look at `schemamig status`: it names the release that the environment is at.",
+    )
 
 
 def begun_by(state: State, claim_id: str | None) -> Deployment | None:

@@ -10,8 +10,17 @@ from airflow_provider_schemamig.exceptions import Refusal
 class NothingToRollBack(Refusal):
     code = "nothing_to_roll_back"
     message = "there is nothing to roll back: {why}."
-    next_action = "To undo a contracted release, write a new release that declares the old shape."
+    next_action = "{first}"
     why: str
+    first: str
+
+
+def taken_over(generation: int) -> NothingToRollBack:
+    """Return the refusal of a rollback whose deployment is no longer the one that would be rolled back."""
+    return NothingToRollBack(
+        why=f"generation {generation} took over meanwhile",
+        first="Look at `schemamig status`; if that generation is to go back, run it again.",
+    )
 
 
 class LossyRollback(Refusal):

@@ -242,7 +242,7 @@ def test_render_a_status() -> None:
         "planes      s1           4       1        1  drift; sealed\n"
         "drift  planes  column seats: unexpected\n"
         "\n"
-        "generation  from  to     state      claimed               plan          approved by  code\n"
+        "generation  from  to     state      claimed               plan          approved by  promoted with\n"
         "         1  new   1.0.0  committed  2026-11-21 10:00 UTC  0123456789ab               0.1.0, flights@1a2b3c\n"
         "\n"
         "id      release\n"
