@@ -224,7 +224,7 @@ def test_a_column_that_cannot_be_followed(text: str) -> None:
 # --- functions with the wrong number of arguments --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", ["", "a", "a, b", "a, b, c", "a, b, c, d, e, f, g", "*", "DISTINCT a", "'x'"])
+@pytest.mark.parametrize("arguments", ["", "a", "a, b, c"])
 def test_an_expression_is_parsed_or_refused_whatever_a_function_is_given(arguments: str) -> None:
     """sqlglot ends in an IndexError for ``map(a)``."""
     for name in spark_functions():
