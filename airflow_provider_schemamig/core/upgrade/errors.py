@@ -202,7 +202,7 @@ class HoldOpen(Refusal):
     until: pendulum.DateTime
     #: Its contract, or a rollback, has begun and did not come to its end.
     state: HoldState = HoldState.OPEN
-    #: Its time is over or not: only a person ends it.
+    #: Its time is over, and only a person ends it.
     by_hand: bool = False
 
     @property

@@ -327,4 +327,5 @@ def no_open_hold(state: State) -> None:
 
 
 def _open(state: State, hold: Hold) -> HoldOpen:
-    return HoldOpen(generation=hold.generation, until=hold.until, state=hold.state, by_hand=ends_by_hand(state, hold))
+    waits = ends_by_hand(state, hold) and hold.until <= pendulum.now("UTC")
+    return HoldOpen(generation=hold.generation, until=hold.until, state=hold.state, by_hand=waits)
