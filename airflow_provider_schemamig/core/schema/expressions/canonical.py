@@ -26,13 +26,15 @@ _RESERVED = """
 #: Names to Spark, and to sqlglot the beginning of a statement or an operator: in backticks they are names to both.
 _BACKTICKED = """
     ALTER ANALYZE BEGIN CACHE CALL COMMENT COMMIT CONNECT_BY_ROOT COPY DECLARE DELETE DESCRIBE DROP EXECUTE EXPLAIN GLOB IF INSERT
-    ISNULL KILL LOAD MERGE NOTNULL OPTIMIZE PARTITIONED_BY PIVOT PRAGMA PREPARE QUALIFY REFRESH RENAME RETURNING REVOKE ROLLBACK
-    SERDEPROPERTIES SET SHOW SIMILAR TRUNCATE UNCACHE UNPIVOT UPDATE USE VACUUM WHILE XOR
+    ISNULL KILL LIST LOAD MERGE NOTNULL NULLABLE OBJECT OPTIMIZE PARTITIONED_BY PIVOT PRAGMA PREPARE QUALIFY RANGE REFRESH RENAME
+    RETURNING REVOKE ROLLBACK SERDEPROPERTIES SET SHOW SIMILAR TRUNCATE UNCACHE UNPIVOT UPDATE USE VACUUM WHILE XOR
 """
 _NO_FUNCTIONS = "AND AS BETWEEN CASE DISTINCT DIV ELSE ESCAPE FROM ILIKE IN IS LIKE NOT OR REGEXP RLIKE THEN WHEN"
 #: Spark's reserved words: in capitals where they stand bare, and the names that keep their backticks.
 _KEYWORDS = frozenset(_RESERVED.split())
 _NAMES = frozenset(_BACKTICKED.split())
+#: Types with others inside: a name of these is none to sqlglot before ``<``.
+_TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
 #: Keywords that are no functions: a parenthesis after them stands apart.
 _APART = frozenset(_NO_FUNCTIONS.split())
 #: Functions with a type behind AS; behind any other AS comes a name, which counts as it is spelled (``to_json``).
@@ -75,7 +77,7 @@ def canonical_text(text: str) -> str:
 
 def may_stand_bare(name: str) -> bool:
     """Return whether a name needs no backticks."""
-    return _PLAIN.fullmatch(name) is not None and name.upper() not in _KEYWORDS | _NAMES
+    return _PLAIN.fullmatch(name) is not None and name.upper() not in _KEYWORDS | _NAMES | _TYPES
 
 
 def _tokens(text: str) -> list[Token]:
@@ -154,7 +156,7 @@ def _text(token: Token, source: str, before: str, is_type: bool, following: Toke
             return source if simple is None else f"'{simple[1]}'"
         case TokenKind.SYMBOL:
             return _SPELLED.get(source, source)
-        case TokenKind.WORD if is_type or (before != "." and _is_spelled_in_capitals(source, following)):
+        case TokenKind.WORD if is_type or (before not in (".", "AS") and _is_spelled_in_capitals(source, following)):
             return source.upper()
         case TokenKind.WORD if before != "." and (following is None or following.text != "(") and source.upper() in _NAMES:
             return f"`{source}`"

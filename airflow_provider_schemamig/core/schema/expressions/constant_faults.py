@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -16,6 +17,19 @@ from airflow_provider_schemamig.core.schema.model import DataType, Primitive
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+
+_DAY, _HOUR = r"[+-]?\d{4,7}-\d{1,2}-\d{1,2}", r"([01]?\d|2[0-3])"
+_SPECIAL = "epoch|now|today|tomorrow|yesterday"
+_MOMENT = rf"{_SPECIAL}|{_DAY}[ t]{_HOUR}|{_DAY}[ t]{_HOUR}(:[0-5]?\d(:[0-5]?\d(\.\d*)?)?)?\s*[a-z+-].*"
+#: Special values and zones, in small letters.
+_OTHER_FORMS = {
+    "double": re.compile(r"[+-]?(nan|inf|infinity)|[+-]?[\d.]+(e[+-]?\d+)?[df]"),
+    "boolean": re.compile(r"t|true|y|yes|1|f|false|n|no|0"),
+    "date": re.compile(_SPECIAL),
+    "timestamp": re.compile(_MOMENT),
+    "timestamp_ntz": re.compile(_MOMENT),
+}
 
 
 def constant_faults(parsed: exp.Expr) -> Iterator[str]:
@@ -100,9 +114,15 @@ def _number_fault(number: str) -> str | None:
 def text_fault(text: exp.Expr, wanted: DataType | None) -> str | None:
     from sqlglot import exp
 
-    if not isinstance(text, exp.Literal) or wanted is None:
+    if not isinstance(text, exp.Literal) or wanted is None or _may_be(text.name, atom(wanted)):
         return None
     return _fault_of(Constant(Primitive("string"), text.name), _wide(wanted))
+
+
+def _may_be(text: str, kind: str) -> bool:
+    """Return whether Spark may read a text as a value that no DEFAULT may have: the forms are many, and what is refused here is known."""
+    known = _OTHER_FORMS.get("double" if kind in NUMBERS else kind)
+    return known is not None and known.fullmatch(text.strip().lower()) is not None
 
 
 def _fault_of(found: Constant, wanted: DataType) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ _NO_SIGNS = frozenset("$?:{}@#;")
 _COMPARISONS = ("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>")
 _TEXTS = ("CHAR", "CHARACTER", "VARCHAR")
 _MONTHS, _DAYS = ("YEAR", "MONTH"), ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
-_AMOUNT = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*", re.ASCII)
+_AMOUNT = re.compile(r"\s*[+-]?\s*(\d+(\.\d*)?|\.\d+)\s*", re.ASCII)
 
 
 def word_faults(expression: str) -> Iterator[str]:
@@ -26,12 +27,13 @@ def word_faults(expression: str) -> Iterator[str]:
     if "${" in expression:
         yield "Spark puts a setting of the session, or of the environment, in the place of ${...}, also in a text"
     found = [token for token in tokens(expression) if token.end > token.start]
+    has_fields = any(one.upper == "STRUCT" and other.text == "<" for one, other in itertools.pairwise(found))  # a type: STRUCT<a: INT>
     openers: list[int] = []
     for number, token in enumerate(found):
-        if token.kind is TokenKind.SYMBOL and token.text in _NO_SIGNS:
-            yield f"Spark reads no {token.text} in an expression"
-        if token.kind is TokenKind.WORD and expression[token.start : token.start + 2].lower() == "0x":
-            yield f"Spark takes {expression[token.start : token.end]} for a name"
+        if not (token.text == ":" and has_fields):
+            yield from _sign_faults(expression, token, is_inside=bool(openers))
+        if [item.text.upper() for item in found[number : number + 3]] == ["AT", "TIME", "ZONE"]:
+            yield "Spark has no AT TIME ZONE: write to_utc_timestamp or from_utc_timestamp"
         closes_in = False
         if token.kind is TokenKind.SYMBOL and token.text == "(":
             openers.append(number)
@@ -42,13 +44,26 @@ def word_faults(expression: str) -> Iterator[str]:
         following = found[number + 1].text if number + 1 < len(found) else ""
         if (closes_in or ends_is) and following in _COMPARISONS:
             yield f"Spark cannot read {'IN' if closes_in else 'IS'} before {following} without parentheses around it"
-        if _is_text_without_length(token, before, following):
+        in_cast = bool(openers) and openers[-1] > 0 and found[openers[-1] - 1].text.upper() in ("CAST", "TRY_CAST")
+        if _is_text_without_length(token, before, following, in_cast=in_cast):
             yield f"{token.text.upper()} needs a length, such as {token.text.upper()}(20)"
 
 
-def _is_text_without_length(token: Token, before: Sequence[str], following: str) -> bool:
-    is_type = token.kind is TokenKind.WORD and token.upper in _TEXTS and before[-1:] in (["AS"], ["::"])
-    return is_type and following != "("
+def _sign_faults(expression: str, token: Token, *, is_inside: bool) -> Iterator[str]:
+    """Yield what is wrong with one token; ``is_inside``: it stands in parentheses, as a lambda does."""
+    if token.kind is TokenKind.WORD and expression[token.start : token.start + 2].lower() == "0x":
+        yield f"Spark takes {expression[token.start : token.end]} for a name"
+    if token.kind is not TokenKind.SYMBOL:
+        return
+    if token.text in _NO_SIGNS:
+        yield f"Spark reads no {token.text} in an expression"
+    if token.text in ("->>", "#>", "#>>") or (token.text == "->" and not is_inside):
+        yield f"Spark has no {token.text}: write get_json_object"
+
+
+def _is_text_without_length(token: Token, before: Sequence[str], following: str, *, in_cast: bool) -> bool:
+    is_type = before[-1:] == ["::"] or (in_cast and before[-1:] == ["AS"])
+    return is_type and token.kind is TokenKind.WORD and token.upper in _TEXTS and following != "("
 
 
 def tree_faults(parsed: exp.Expr) -> Iterator[str]:
@@ -74,13 +89,10 @@ def _operators() -> dict[type[exp.Expr], str]:
     from sqlglot import exp
 
     return {
-        exp.AtTimeZone: "AT TIME ZONE: write to_utc_timestamp or from_utc_timestamp",
         exp.Distance: "<->",
         exp.Glob: "GLOB",
         exp.JSON: "IS JSON",
         exp.JSONBContainsTopKey: "?",
-        exp.JSONExtract: "->: write get_json_object",
-        exp.JSONExtractScalar: "->>: write get_json_object",
         exp.National: "N'...'",
         exp.Overlaps: "OVERLAPS",
         exp.Parameter: "@",

@@ -44,8 +44,10 @@ def kind_of(node: exp.Expr, fields: tuple[Field, ...]) -> str | None:
         node, exp.Boolean | exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE | exp.NullSafeEQ | exp.Is | exp.In | exp.Between
     ):
         return "boolean"
+    if isinstance(node, exp.Connector | exp.Not):
+        return "boolean"  # whatever stands beside it: of many ORs each is looked at by itself
     if type(node) in operators():
-        return result_of(node, lambda side: kind_of(side, fields)) or ("boolean" if isinstance(node, exp.Connector | exp.Not) else None)
+        return result_of(node, lambda side: kind_of(side, fields))
     if isinstance(node, exp.Cast):
         return cast_kind(node)
     found = column_type(node, fields) if isinstance(node, exp.Column | exp.Dot | exp.Bracket) else None

@@ -166,4 +166,4 @@ def _check_nesting(text: str) -> None:
 def _is_expression(found: exp.Expr) -> bool:
     from sqlglot import exp
 
-    return isinstance(found, exp.Condition) and not isinstance(found, exp.Query)
+    return isinstance(found, exp.Condition | exp.AtTimeZone) and not isinstance(found, exp.Query)  # from_utc_timestamp is one, too

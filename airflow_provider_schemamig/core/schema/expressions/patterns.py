@@ -11,11 +11,14 @@ if TYPE_CHECKING:
 
 #: What Python says of a pattern that Java cannot read either.
 _BROKEN_PATTERN = (
-    *("missing ), unterminated subpattern", "unbalanced parenthesis", "unterminated character set", "nothing to repeat", "multiple repeat"),
-    *("min repeat greater than max repeat", "bad escape (end of pattern)", "bad character range"),
+    *("missing ), unterminated subpattern", "unbalanced parenthesis", "unterminated character set"),
+    *("min repeat greater than max repeat", "bad escape (end of pattern)"),
 )
-#: What Python reads and Java does not: a named group of Python's, and a brace that begins no repetition.
-_NOT_JAVA = re.compile(r"\(\?P|\{(?!\d+(,\d*)?\})")
+#: A range from a later letter to an earlier one. With a class at one end (``[\w-.]``) Python says the same, and Java reads three members.
+_REVERSED_RANGE = re.compile(r"bad character range [^\\]-[^\\]( |$)")
+#: What Java does not read: Python's named groups, braces that begin no repetition, and a repetition of nothing or of another one.
+_NOT_JAVA = re.compile(r"\(\?P|\{(?!\d+(?:,\d*)?\})|(?:^|\|)[*+?]|\([*+]|(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?+[*+?]")
+_NESTED = re.compile(r"\[[^\]]*\[|&&")
 #: Escapes, of which ``\p{L}`` has braces of its own, and what stands in brackets.
 _PLAIN_PARTS = re.compile(r"\\[pPxNugk]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
@@ -43,14 +46,16 @@ def _literals(pattern: exp.Expr) -> Iterator[str]:
 
 
 def _pattern_fault(pattern: str) -> str | None:
-    if "\\Q" in pattern:
-        return None  # what is quoted is no pattern, and where it ends Python does not know
+    if "\\Q" in pattern or _NESTED.search(pattern):
+        return None  # what is quoted is no pattern, and where it ends Python does not know; nor does it know sets in sets
     try:
         re.compile(pattern)
+    except OverflowError:
+        return f"the pattern {pattern!r} repeats too often"
     except re.error as error:
-        is_broken = error.msg.startswith(_BROKEN_PATTERN)
-        return f"the pattern {pattern!r} is broken: {error.msg}" if is_broken else None
-    found = _NOT_JAVA.search(_PLAIN_PARTS.sub("", pattern))
+        if error.msg.startswith(_BROKEN_PATTERN) or _REVERSED_RANGE.match(error.msg):
+            return f"the pattern {pattern!r} is broken: {error.msg}"
+    found = _NOT_JAVA.search(_PLAIN_PARTS.sub("x", pattern))
     return f"the pattern {pattern!r} is broken: Java knows no {found[0]} here" if found else None
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _OF_THE_GRAMMAR = frozenset(
     (
         *("cast", "try_cast", "extract", "trim", "overlay", "position", "substr", "substring", "timestampadd", "timestampdiff", "dateadd"),
+        *("varchar", "character"),  # types, which take a length
         *("datediff", "date_add", "date_diff", "ceil", "floor", "struct", "named_struct"),
     )
 )
@@ -47,7 +48,10 @@ _REFUSED |= {"window": "it needs GROUP BY", "window_time": "it needs GROUP BY", 
 @functools.lru_cache(maxsize=4096)
 def check_fault(expression: str, fields: tuple[Field, ...]) -> str | None:
     """Return why no writer could evaluate a CHECK over ``fields``, without a full stop; None: as far as can be told, all can."""
-    return next(expression_faults(expression, fields, "boolean"), None)
+    try:
+        return next(expression_faults(expression, fields, "boolean"), None)
+    except RecursionError:
+        return "it is nested too deeply"
 
 
 def expression_faults(expression: str, fields: tuple[Field, ...], wanted: str | None) -> Iterator[str]:
@@ -167,4 +171,6 @@ def _given(expression: str) -> str | None:
     if first is None or first.start != 0 or first.end != len(expression):
         return None
     known = spark_functions().get(first.name)
+    if first.name == "decode":  # which gives what stands in it, or a text
+        return None
     return None if known is None or known.gives == "any" else known.gives

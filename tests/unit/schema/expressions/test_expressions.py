@@ -8,6 +8,7 @@ import pytest
 import sqlglot
 
 from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.schema.expressions.foreign_syntax import tree_faults
 from airflow_provider_schemamig.core.schema.expressions.parse import (
     InvalidExpression,
     NotFollowed,
@@ -19,6 +20,7 @@ from airflow_provider_schemamig.core.schema.expressions.parse import (
     with_values,
 )
 from airflow_provider_schemamig.core.schema.expressions.renames import RenameInLambda, rename_columns
+from airflow_provider_schemamig.core.schema.expressions.rules import check_fault
 from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
 from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import spark_text
 from tests.unit.schema.tables import table
@@ -74,6 +76,13 @@ CANONICAL = [
     ('a = "x""y"', 'a = "x""y"'),
     ('a = r"x"', 'a = r"x"'),
     ("to_json(struct(a as key))", "TO_JSON(STRUCT(a AS key))"),
+    ("to_json(struct(a as end))", "TO_JSON(STRUCT(a AS end))"),
+    ("`range` < 5", "`range` < 5"),
+    ("`map` < 5", "`map` < 5"),
+    ("`set` > 0", "`set` > 0"),
+    ("`show` > 0", "`show` > 0"),
+    ("if(a > 0, b, c) > if", "IF(a > 0, b, c) > `if`"),
+    ("größe > 0", "`größe` > 0"),
     ("cast(struct(a as b) as struct<b: int>)", "CAST(STRUCT(a AS b) AS STRUCT < b : int >)"),
 ]
 
@@ -240,3 +249,30 @@ def test_an_expression_with_half_a_map_is_refused_in_words() -> None:
 
 def test_an_expression_that_sqlglot_cannot_write_goes_by_its_kind() -> None:
     assert spark_text(parse_expression("regexp_replace(a, 'x')")) == "RegexpReplace"
+
+
+@pytest.mark.parametrize("name", ["set", "if", "range", "list", "alter", "similar"])
+def test_an_expression_may_use_a_name_that_begins_a_statement_elsewhere(name: str) -> None:
+    assert canonical_expression(f"{name} < 5") == canonical_expression(f"`{name}` < 5") == f"`{name}` < 5"
+    assert column_references(f"`{name}` < 5") == (name,)
+
+
+def test_an_expression_of_any_function_of_spark_has_no_foreign_syntax() -> None:
+    """sqlglot makes AT TIME ZONE of ``from_utc_timestamp``."""
+    told = []
+    for name, function in spark_functions().items():
+        if name.isidentifier() and function.kind == "row":
+            call = f"{name}({', '.join('abcdefgh'[: function.least])})"
+            with contextlib.suppress(InvalidExpression):
+                told += [f"{call}: {fault}" for fault in tree_faults(parse_expression(call))]
+    assert told == []
+
+
+@pytest.mark.parametrize("expression", [" OR ".join(f"a = {number}" for number in range(400)), " + ".join(["a"] * 400) + " > 0"])
+def test_an_expression_of_many_terms_is_judged(expression: str) -> None:
+    fields = table("a INT").fields
+    assert check_fault(expression, fields) in (None, "it is nested too deeply")
+
+
+def test_an_expression_with_a_pattern_that_repeats_too_often_is_told() -> None:
+    assert "repeats too often" in str(check_fault("a RLIKE 'a{5000000000}'", table("a STRING").fields))

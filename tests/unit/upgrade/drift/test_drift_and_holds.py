@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,4 +112,24 @@ def test_a_check_that_somebody_adds_can_be_reverted_whoever_reads_it(tmp_path: P
     foreign.set_property(lake.path("t"), "delta.constraints.c", check)
     assert commands.status(lake.env).drifted == ("t",)
     assert commands.revert(lake.env, "t").changes
+    assert commands.status(lake.env).drifted == ()
+
+
+def test_a_check_that_begins_with_a_bare_name_follows_its_column(tmp_path: Path) -> None:
+    """Spark reads ``set > 0``, and stores it as it was written."""
+    one, two = "CREATE TABLE t (id BIGINT, `set` INT);", "CREATE TABLE t (id BIGINT, `set` INT, w INT);"
+    first, second = releases(tmp_path, (one, ""), (two, 'evolution("t")'))
+    lake = deployed(tmp_path, first, second)
+    foreign.set_property(lake.path("t"), "delta.constraints.c", "set > 0")
+    folder = tmp_path / "accepted"
+    shutil.copytree(first, folder)
+    commands.accept(lake.env, folder)
+    renamed = (folder / "schema.sql").read_text().replace("`set`", "other").replace("set INT", "other INT")
+    (folder / "schema.sql").write_text(renamed)
+    commands.new_release(folder, "Rename", ask=lambda question: True)
+    (module,) = (folder / "migrations").glob("v1_2_0.py")
+    module.write_text(re.sub(r"Why: .*", "Why: a test.", module.read_text()))
+    commands.snapshot_release(folder)
+    lake.upgrade(folder)
+    assert foreign.metadata(lake.path("t"))["configuration"]["delta.constraints.c"] == "other > 0"
     assert commands.status(lake.env).drifted == ()
