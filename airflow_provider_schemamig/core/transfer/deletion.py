@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated, TableMissing
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
+from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Why a table is left alone that is not the one which the ledger knows at its place.
 MADE_ANEW = "somebody made another table there"
@@ -51,11 +54,14 @@ def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> M
     """
     in_doubt = any(shard.state is ShardState.BUILDING and state.is_before_restore(shard.generation) for shard in shards)
     claimed = _claims_of_live_tables(env, state) if in_doubt else {}
-    reasons = env.each(functools.partial(_why_left, env, state, claimed), shards)
+    committed = _maybe_committed(env, {shard.generation for shard in shards}) if in_doubt else set[Generation]()
+    reasons = env.each(functools.partial(_why_left, env, state, claimed, committed), shards)
     return {shard.shard: reason for shard, reason in zip(shards, reasons, strict=True) if reason}
 
 
-def _why_left(env: EnvironmentRoot, state: State, claimed: Mapping[ShardId | None, str], shard: Shard) -> str:
+def _why_left(
+    env: EnvironmentRoot, state: State, claimed: Mapping[ShardId | None, str], committed: Collection[Generation], shard: Shard
+) -> str:
     try:
         head = look_at_head(env.table_store(shard.uri, shard.table_id))
     except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
@@ -66,7 +72,20 @@ def _why_left(env: EnvironmentRoot, state: State, claimed: Mapping[ShardId | Non
         return ""
     if shard.state is ShardState.RETIRED:
         return "" if head.sealed_for is not None else "it is open for writers, and in the ledger that was restored it is retired"
-    return _why_in_use(env, claimed, shard) if shard.state is ShardState.BUILDING else ""
+    if shard.state is not ShardState.BUILDING:
+        return ""
+    if shard.generation in committed:
+        return f"generation {shard.generation} may have been committed since, and in the ledger that was restored it is being built"
+    return _why_in_use(env, claimed, shard)
+
+
+def _maybe_committed(env: EnvironmentRoot, generations: Collection[Generation]) -> set[Generation]:
+    """Return those that came to their cut-over, says the audit log; and those of which it says nothing at all, as it is lost, too."""
+    told: dict[int | None, set[str]] = {}
+    with contextlib.suppress(SchemamigError):
+        for entry in read_history(env):
+            told.setdefault(entry.generation, set()).add(entry.what)
+    return {generation for generation in generations if "cutover" in told.get(generation, {"cutover"})}
 
 
 def _why_in_use(env: EnvironmentRoot, claimed: Mapping[ShardId | None, str], shard: Shard) -> str:

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.names import Epoch, Generation
-from airflow_provider_schemamig.core.storage import InvalidLocation, ObjectExists, ObjectMissing, Store
+from airflow_provider_schemamig.core.storage import InvalidLocation, Location, ObjectExists, ObjectMissing, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 _MANIFEST = "backup.json"
@@ -50,10 +50,11 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
     reader = LedgerReader(env)
     version = reader.state().version
     rows = reader.table.scan()
-    target = EnvironmentRoot.open(folder, env.options).store()
+    place = EnvironmentRoot.open(folder, env.options)
+    target = place.store()
     if target.exists(_MANIFEST):
         raise _taken(folder)
-    if target.names(LOG):
+    if target.names(LOG) or _real(place.location.child(_kept_as(FOLDER))) == _real(env.location.child(*FOLDER.split("/"))):
         raise BackupUnusable(folder=folder, reason="an environment is there, and a backup has a folder of its own")
     source = env.store()
     checksums = {}
@@ -222,6 +223,11 @@ def _tables(env: EnvironmentRoot) -> Iterator[str]:
 
 def _of_something_else(folder: str, key: str) -> BackupUnusable:
     return BackupUnusable(folder=folder, reason=f"it holds a {key} of something else")
+
+
+def _real(place: Location) -> str:
+    """Return where a place is, behind all symbolic links."""
+    return place.uri if place.local_path is None else str(place.local_path.resolve())
 
 
 def _kept_as(key: str) -> str:

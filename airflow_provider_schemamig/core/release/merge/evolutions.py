@@ -6,7 +6,7 @@ touch rows (a default filled into older files, a type change through values) com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.names import ColumnPath
@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.release.merge.merged import PassedName
 from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, Struct, walk
+from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 
 
 class CannotMerge(Exception):
@@ -68,15 +69,25 @@ def compose_events(old: Declaration, new: Declaration, events: Sequence[LineageE
 
 
 def _passed_names(new: Declaration, origins: Origins, events: Sequence[LineageEvent], steps: Sequence[Origins]) -> Iterator[PassedName]:
-    """Yield the new columns whose names were others' on the way."""
+    """Yield the new columns whose names were others' on the way, in the same struct, whatever that was called."""
     added = {path for path, _ in walk(new.fields)} - origins.keys()
     forward: Origins = match(new, new, {})
     for number in reversed(range(1, len(events))):
         forward = compose(steps[number], forward)
-        there = {path for path, _ in walk(events[number - 1].new.fields)}
-        for path in added & there:
-            if forward.get(path) != path:
-                yield PassedName(path, events[number - 1].version, events[number].version)
+        ends = {before: after for after, before in forward.items()}
+        for path, _ in walk(events[number - 1].new.fields):
+            parent, name = parent_and_name(path)
+            now = ColumnPath(join(_end_of(parent, ends), name))
+            if now in added and forward.get(now) != path:
+                yield PassedName(path, now, events[number - 1].version, events[number].version)
+
+
+def _end_of(path: str, ends: Mapping[ColumnPath, ColumnPath]) -> str:
+    """Return what a struct is called at the end; what is in an array or a map has no name of its own."""
+    if not path or path in ends:
+        return ends.get(ColumnPath(path), path)
+    parent, name = parent_and_name(path)
+    return join(_end_of(parent, ends), name)
 
 
 def _follow(event: LineageEvent, step: Origins, facts: dict[ColumnPath, _Facts]) -> dict[ColumnPath, _Facts]:

@@ -28,9 +28,11 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class PassedName:
-    """A new column of ``Evolve.new`` whose name was another new column's in the releases from ``since`` on, and before ``until``."""
+    """A column ``path`` of the releases from ``since`` on, and before ``until``. A new column of ``Evolve.new``, ``now``, has its name, and
+    is another one."""
 
     path: ColumnPath
+    now: ColumnPath
     since: Version
     until: Version
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Version
 from airflow_provider_schemamig.core.release.columns import Origins, match
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
@@ -27,6 +27,8 @@ from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_i
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 
 Declarations = Mapping[CollectionName, Declaration]
+#: Names in the data files -> the release that had it first, and what that calls it.
+Owners = Mapping[tuple[str, ...], tuple[Version, ColumnPath]]
 
 
 def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
@@ -41,7 +43,7 @@ def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
     for name in sorted(state.objects):
         unreleased = state.unreleased_of(name)
         followed: list[_Followed] = [] if unreleased is None else [_Outside.of(unreleased)]
-        followed += _Hidden.of(state, name, unreleased, release.declarations(release.version))
+        followed += _Hidden.of(state, name, unreleased, _owners(release, versions[1:], state, name))
         stops = [stop for item in followed if (stop := _stop(release, versions, item)) is not None]
         if stops:
             yield min(stops, key=lambda stop: stop.stop)
@@ -49,6 +51,7 @@ def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
 
 def _stop(release: Release, versions: Sequence[Version], followed: _Followed) -> StopInBetween | None:
     for before, version in pairwise(versions):
+        followed.at = version
         what = followed.advance(release.declarations(before), release.declarations(version), release.steps(version))
         if what is not None:
             reason = f"{before} has {what[0]}, which {followed.HOW}, and {version} {what[1]}"
@@ -69,6 +72,8 @@ class _Followed:
     collection: CollectionName
     #: Its name in the release; None: not declared yet.
     name: CollectionName | None
+    #: The release that is looked at.
+    at: Version = field(init=False)
     #: The columns that only a release to come declares, as far as they are declared by now.
     come: set[ColumnPath] = field(init=False, default_factory=set)
     is_over: bool = field(init=False, default=False)
@@ -166,24 +171,24 @@ class _Hidden(_Followed):
 
     #: Of those that have not come yet, and of those that have: what the table has.
     types: dict[ColumnPath, Any]
+    #: Of those that a release on the way had brought, and was rolled back: that release, and their names there. Before it nobody has them.
+    own: dict[ColumnPath, tuple[Version, ColumnPath]]
 
     @classmethod
-    def of(cls, state: State, collection: CollectionName, unreleased: UnreleasedChange | None, head: Declarations) -> Iterator[_Hidden]:
-        """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then. What the
-        head itself brought, before it was rolled back, has the names of the head."""
+    def of(cls, state: State, collection: CollectionName, unreleased: UnreleasedChange | None, owners: Owners) -> Iterator[_Hidden]:
+        """Yield it if it has such columns. What a hold keeps does not come up again: its name is refused, or it is gone by then."""
         entry = state.entry(collection)
         fields, declared = dict(walk(entry.physical.fields)), match(entry.declared, entry.physical, {}).keys()
-        kept, own = kept_fields(state, collection, unclosed_holds(state)), _left_by(state, entry.shard, head)
-        names = dict(entry.stored_names)
+        kept, names = kept_fields(state, collection, unclosed_holds(state)), dict(entry.stored_names)
         hidden = [
             path
             for path in fields
             if path not in declared and path not in kept and not any(p not in declared for p in _around(path, fields))
-            if path_in_files(path, names) not in own
         ]
+        own = {path: owners[known] for path in hidden if (known := path_in_files(path, names)) in owners}
         released = collection if unreleased is None else unreleased.released.name if unreleased.released.fields else None
         if hidden:
-            yield cls(collection, released, {path: canonical_type(fields[path].type) for path in hidden})
+            yield cls(collection, released, {path: canonical_type(fields[path].type) for path in hidden}, own)
 
     def _ends_with(self, own: Step | None) -> bool:
         return isinstance(own, Removal | Replacement | Rewrite)
@@ -196,8 +201,17 @@ class _Hidden(_Followed):
     def _go_on(self, declared: Declaration, renames: Mapping[ColumnPath, str], origins: Origins) -> None:
         """Note what is declared first, unless it is another column of the name: a release that wants that in its place is refused."""
         fields, left = dict(walk(declared.fields)), dict[ColumnPath, Any]()
+        own = {translate(before, renames): owner for before, owner in self.own.items()}
         for before, found in self.types.items():
             path = translate(before, renames)
+            since, name = own.get(path, (None, path))
+            if since is not None and self.at <= since:
+                if self.at < since:
+                    left[path] = found
+                elif name in fields:
+                    left[name] = found
+                    self.come.add(name)
+                continue
             there = path if before in self.come else shown_as(path)
             if before in self.come:
                 left[path] = found
@@ -212,14 +226,27 @@ class _Hidden(_Followed):
                 left[path] = found
                 if path in fields and canonical_type(fields[path].type) == found:
                     self.come.add(path)
-        self.types = left
+        self.types, self.own = left, own
 
 
-def _left_by(state: State, shard: ShardId, head: Declarations) -> set[tuple[str, ...]]:
-    """Return the names in the data files of what a table had in the release of these declarations, as long as that was not rolled back."""
-    taken_back = (known for known in state.schemas_of(shard) if known.rolled_back is not None and known.collection in head)
-    same = (known for known in taken_back if known.declared.fields == head[known.collection].fields)
-    return {path_in_files(path, dict(known.stored_names)) for known in same for path, _ in walk(known.declared.fields)}
+def _owners(release: Release, versions: Sequence[Version], state: State, collection: CollectionName) -> Owners:
+    """Return what releases on the way had brought to a table, and were rolled back: by the names in the data files.
+
+    A release that was mended since may have some of it with another type, which is refused where it is planned, or no more. One that has
+    none of it is another one of the number, and its names mean nothing.
+    """
+    found: dict[tuple[str, ...], tuple[Version, ColumnPath]] = {}
+    shown = {path for path, _ in walk(state.entry(collection).declared.fields)}
+    for known in state.schemas_of(state.objects[collection].shard):
+        version = known.release
+        if known.rolled_back is None or version is None or version not in versions:
+            continue
+        declared, names = release.declarations(version).get(known.collection), dict(known.stored_names)
+        there = {path for path, _ in walk(declared.fields)} if declared is not None else set[ColumnPath]()
+        paths = [path for path, _ in walk(known.declared.fields)]
+        if any(path in there and path not in shown for path in paths):
+            found |= {path_in_files(path, names): (version, path) for path in paths}
+    return found
 
 
 def _around(path: ColumnPath, fields: Mapping[ColumnPath, Field]) -> Iterator[ColumnPath]:

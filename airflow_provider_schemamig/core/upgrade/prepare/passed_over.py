@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from airflow_provider_schemamig.core.ledger.errors import PlanMissing
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import ColumnPath, Version
 from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
-from airflow_provider_schemamig.core.release.merge.merged import PassedName
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
@@ -21,9 +20,12 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 
+#: By the names in the data files.
+Hidden = set[tuple[str, ...]]
+
 
 def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterator[HiddenConflict]:
-    """Yield a refusal for each new column whose name is on the table, hidden, and was another column's in this release."""
+    """Yield a refusal for each column whose name is on the table, hidden, as another column's, which would be taken or passed by."""
     state, target = view.state, planned.plan.target
     if state is None or target.ahead:
         return
@@ -31,33 +33,49 @@ def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
         if not isinstance(step, Evolve) or step.old.name not in state.objects:
             continue
         entry = state.entry(step.old.name)
-        wanted = {path for path, _ in walk(step.new.fields)} - match(step.old, step.new, step.renames).keys()
         hidden = _hidden(entry)
-        later = [known for known in state.schemas_of(entry.shard) if known.rolled_back and known.release and known.release > target.version]
-        for known in later if wanted and hidden else ():
-            names = dict(known.stored_names)
-            for passed in _leap(env, state, known):
-                is_ours = passed.path in wanted and passed.since <= target.version < passed.until
-                if is_ours and path_in_files(passed.path, names) in hidden:
-                    found = f"as {known.release} has it"
-                    wants = "a column of that name, which is another one there"
-                    yield HiddenConflict(collection=step.collection, path=passed.path, found=found, wanted=wants, release=known.release)
-                    wanted.discard(passed.path)  # said once
+        rolled_back = [known for known in state.schemas_of(entry.shard) if known.rolled_back is not None and known.release is not None]
+        found: dict[ColumnPath, HiddenConflict] = {}
+        for known in rolled_back if hidden else ():
+            for conflict in _conflicts(_step_of(env, state, known), step, known, hidden, target.version):
+                found.setdefault(ColumnPath(conflict.path), conflict)
+        yield from found.values()
 
 
-def _hidden(entry: SchemaEntry) -> set[tuple[str, ...]]:
+def _conflicts(leap: Evolve | None, step: Evolve, known: SchemaEntry, hidden: Hidden, version: Version) -> Iterator[HiddenConflict]:
+    """Yield what a step, to ``version``, would do to the names of a schema that was rolled back; ``leap``: the step that had led to it."""
+    if leap is None or known.release is None:
+        return
+    names, origins = dict(known.stored_names), match(step.old, step.new, step.renames)
+    if known.release > version:
+        wanted = {path for path, _ in walk(step.new.fields)} - origins.keys()
+        for passed in leap.passed_names:
+            if passed.path in wanted and passed.since <= version < passed.until and path_in_files(passed.now, names) in hidden:
+                wants = "a column of that name, which is another one there"
+                found = f"as {known.release} has it"
+                yield HiddenConflict(collection=step.collection, path=passed.path, found=found, wanted=wants, release=known.release)
+    elif known.release == version and known.collection == step.collection:
+        new = {path for path, _ in walk(leap.new.fields)} - match(leap.old, leap.new, leap.renames).keys()
+        for path in sorted(new & origins.keys()):
+            if path_in_files(path, names) in hidden:
+                found = f"as {version} had it before it was rolled back"
+                yield HiddenConflict(collection=step.collection, path=path, found=found, wanted="a column that came since")
+
+
+def _hidden(entry: SchemaEntry) -> Hidden:
+    """Return what the table has and does not show."""
     names = dict(entry.stored_names)
     declared: set[ColumnPath] = {*match(entry.declared, entry.physical, {})}
     return {path_in_files(path, names) for path, _ in walk(entry.physical.fields) if path not in declared}
 
 
-def _leap(env: EnvironmentRoot, state: State, known: SchemaEntry) -> tuple[PassedName, ...]:
-    """Return what the deployment that brought this schema leapt over. A plan that is lost tells nothing."""
+def _step_of(env: EnvironmentRoot, state: State, known: SchemaEntry) -> Evolve | None:
+    """Return the step that brought a schema which was rolled back. A plan that is lost tells nothing."""
     deployment = state.deployments.get(known.rolled_back) if known.rolled_back is not None else None
     if deployment is None:
-        return ()
+        return None
     try:
         steps = plan_of(env, deployment).target.steps
     except PlanMissing:
-        return ()
-    return next((step.passed_names for step in steps if isinstance(step, Evolve) and step.collection == known.collection), ())
+        return None
+    return next((step for step in steps if isinstance(step, Evolve) and step.collection == known.collection), None)

@@ -109,13 +109,14 @@ def test_a_backup_is_no_environment(lake: LedgerWriter, tmp_path: Path) -> None:
         LedgerReader(EnvironmentRoot.open(str(tmp_path / "backup"))).state()
 
 
-@pytest.mark.parametrize("by_link", [False, True])
-def test_a_backup_has_a_folder_of_its_own(lake: LedgerWriter, tmp_path: Path, by_link: bool) -> None:
-    """Into the environment itself it would find its own files, and copy none."""
+@pytest.mark.parametrize("folder", ["lake", "link", "lake/_schemamig", "half"])
+def test_a_backup_has_a_folder_of_its_own(lake: LedgerWriter, tmp_path: Path, folder: str) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "lake")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "ledger").symlink_to(tmp_path / "lake" / "_schemamig" / "ledger")
     before = tree(tmp_path / "lake")
     with pytest.raises(BackupUnusable, match="an environment is there"):
-        backup(lake.env, str(tmp_path / ("link" if by_link else "lake")))
+        backup(lake.env, str(tmp_path / folder))
     assert tree(tmp_path / "lake") == before
 
 

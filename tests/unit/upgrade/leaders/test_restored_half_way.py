@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import no_spark
 from tests.support.rows import tables
+from tests.support.rows.jobs import RowJobs
 from tests.support.rows.rewritten import SECOND, Rewritten, claimed, jobs, make_rewritten, upgrade
 from tests.support.upgrades import brought_back, make_holds_due, two_releases
 from tests.support.upgrades import claimed as claimed_of
@@ -69,6 +70,23 @@ def test_backup_of_half_an_upgrade_whose_hold_is_over(tmp_path: Path) -> None:
     with contextlib.suppress(SchemamigError):
         commands.cancel(found.env, SECOND)
     assert live.exists()
+
+
+def test_a_new_table_of_an_upgrade_that_was_committed_since_stays(tmp_path: Path) -> None:
+    """Nothing but its own fill has written into it, and no other table says anything of it."""
+    one, fill = "CREATE TABLE t (id BIGINT);", "SELECT id FROM {t}"
+    lake = two_releases(tmp_path, one, f"{one} CREATE TABLE n (id BIGINT);", f'replacement("n", fill="{fill}")')
+    tables.insert(lake.path("t"), [{"id": 1}])
+    generation = commands.preflight(lake.env, lake.second, jobs=RowJobs({fill: lambda row: [row]})).generation
+    assert generation is not None
+    backup(lake.env, str(tmp_path / "backup"))
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.cutover(lake.env, generation, jobs=no_spark)
+    live = lake.path("n")
+    lake, _ = brought_back(lake, tmp_path)
+    assert any("may have been committed since" in note for note in commands.cancel(lake.env, generation).notes)
+    assert tables.snapshot(live).rows == [{"id": 1}]
 
 
 def test_status_shows_that_the_tables_are_elsewhere(tmp_path: Path) -> None:

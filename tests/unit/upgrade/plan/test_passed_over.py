@@ -12,9 +12,8 @@ from airflow_provider_schemamig.core.schema.errors import HiddenConflict
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.lake import Lake, no_spark
 from tests.support.rows import tables
-from tests.support.upgrades import deployed, releases
+from tests.support.upgrades import deployed, refused, releases
 
-EXCHANGED = '{"price": "cost", "cost": "price"}'
 #: Columns of 1.1 and of 1.2, the renames between them, a row of 1.2; what is refused at 1.1.
 TAKEN: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
     "names exchanged": (
@@ -25,6 +24,20 @@ TAKEN: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "cost",
     ),
     "a name given to a new one": ("e INT", "a INT, e INT", '{"e": "a"}', {"a": 35, "e": 7}, "e"),
+    "inside a struct that is renamed": (
+        "s STRUCT<k: INT, price: INT, cost: INT>",
+        "r STRUCT<k: INT, price: INT, cost: INT>",
+        '{"s": "r", "s.price": "cost", "s.cost": "price"}',
+        {"r": {"k": 1, "price": 100, "cost": 7}},
+        "s.price",
+    ),
+    "inside a struct of an array": (
+        "s ARRAY<STRUCT<k: INT, price: INT, cost: INT>>",
+        "r ARRAY<STRUCT<k: INT, price: INT, cost: INT>>",
+        '{"s": "r", "s.element.price": "cost", "s.element.cost": "price"}',
+        {"r": [{"k": 1, "price": 100, "cost": 7}]},
+        "s.element.price",
+    ),
     "inside a struct": (
         "s STRUCT<k: INT, e: INT>",
         "s STRUCT<k: INT, a: INT, e: INT>",
@@ -40,7 +53,7 @@ SAME: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 
 def leapt_and_back(folder: Path, one: str, two: str, renames: str, row: dict[str, Any]) -> tuple[Lake, Path, Path]:
-    first = "s STRUCT<k: INT>" if "STRUCT" in one else "k INT"
+    first = one.partition("k: INT")[0] + "k: INT" + ">" * one.count("<") if "STRUCT" in one else "k INT"
     schemas = [f"CREATE TABLE t (id BIGINT, {columns});" for columns in (first, one if "STRUCT" in one else f"k INT, {one}", two)]
     schemas[2] = schemas[2] if "STRUCT" in two else f"CREATE TABLE t (id BIGINT, k INT, {two});"
     found = releases(folder, (schemas[0], ""), (schemas[1], 'evolution("t")'), (schemas[2], f'evolution("t", rename={renames})'))
@@ -75,3 +88,54 @@ def test_a_release_that_was_leapt_over_takes_its_own_hidden_columns(
     lake.upgrade(first)
     (back,) = lake.env.reader("t", release="1.1.0").arrow().to_pylist()
     assert back["e"] == 35
+
+
+FIRST, SECOND = "id BIGINT, k INT", "id BIGINT, k INT, price INT, cost INT"
+EXCHANGE = 'rename={"price": "cost", "cost": "price"}'
+#: The mended 1.2, and its step; whether it is reached, or what of its own is refused.
+MENDED: dict[str, tuple[str, str, bool]] = {
+    "a column more": (f"{SECOND}, z INT", f'evolution("t", {EXCHANGE})', True),
+    "a comment": (SECOND.replace("k INT", "k INT COMMENT 'c'"), f'evolution("t", {EXCHANGE})', True),
+    "nothing exchanged": (f"{SECOND}, z INT", 'evolution("t")', True),
+    "an older column dropped": ("id BIGINT, price INT, cost INT", f'evolution("t", {EXCHANGE}, drop=["k"])', True),
+    "a new column left out": ("id BIGINT, k INT, price INT", 'evolution("t", rename={"cost": "price"}, drop=["price"])', True),
+    "another type": (SECOND.replace("price INT", "price BIGINT"), f'evolution("t", {EXCHANGE})', False),
+}
+
+
+@pytest.mark.parametrize(("columns", "step", "is_reached"), MENDED.values(), ids=MENDED)
+def test_a_release_that_was_mended_after_its_rolled_back_leap_takes_its_columns_back(
+    tmp_path: Path, columns: str, step: str, is_reached: bool
+) -> None:
+    tables_of = [f"CREATE TABLE t ({text});" for text in (FIRST, SECOND, SECOND, columns)]
+    before = [(tables_of[0], ""), (tables_of[1], 'evolution("t")')]
+    found = releases(tmp_path, *before, (tables_of[2], f'evolution("t", {EXCHANGE})'))
+    lake = deployed(tmp_path, found[0], found[1])
+    lake.upgrade(found[2])
+    tables.insert(lake.path("t"), [{"id": 1, "k": 1, "price": 100, "cost": 7}])
+    commands.rollback(lake.env, jobs=no_spark)
+    mended = releases(tmp_path / "mended", *before, (tables_of[3], step))[2]
+    if is_reached:
+        lake.upgrade(mended)
+        (row,) = lake.env.reader("t", release="1.2.0").arrow().to_pylist()
+        assert row["price"] == 100 and row.get("cost", 7) == 7
+    else:
+        with refused("hidden_conflict", "t") as told:
+            lake.upgrade(mended)
+        assert "Declare another name, or what is there" in told[0].next_action
+
+
+def test_a_release_does_not_give_the_name_of_what_it_had_to_a_column_that_came_since(tmp_path: Path) -> None:
+    one, two = "CREATE TABLE t (id BIGINT, o INT);", "CREATE TABLE t (id BIGINT, o INT, n INT);"
+    exchange = 'evolution("t", rename={"o": "n", "n": "o"})'
+    found = releases(tmp_path, (one, ""), (two, 'evolution("t")'), (two, exchange))
+    lake = deployed(tmp_path, found[0], found[1])
+    lake.upgrade(found[2])
+    tables.insert(lake.path("t"), [{"id": 1, "n": 10, "o": 20}])
+    commands.rollback(lake.env, jobs=no_spark)
+    try:
+        lake.upgrade(found[1])
+        lake.upgrade(found[2])
+    except SchemamigError:
+        return
+    assert lake.env.reader("t", release="1.2.0").arrow().to_pylist() == [{"id": 1, "n": 10, "o": 20}]
