@@ -27,8 +27,8 @@ from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_i
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 
 Declarations = Mapping[CollectionName, Declaration]
-#: Names in the data files -> the release that had it first, and what that calls it.
-Owners = Mapping[tuple[str, ...], tuple[Version, ColumnPath]]
+#: Names in the data files -> the releases that had it, and what each calls it.
+Owners = Mapping[tuple[str, ...], list[tuple[Version, ColumnPath]]]
 
 
 def taken_again(release: Release, state: State) -> Iterator[StopInBetween]:
@@ -185,7 +185,7 @@ class _Hidden(_Followed):
             for path in fields
             if path not in declared and path not in kept and not any(p not in declared for p in _around(path, fields))
         ]
-        own = {path: owners[known] for path in hidden if (known := path_in_files(path, names)) in owners}
+        own = {path: owner for path in hidden if (owner := _owner(owners.get(path_in_files(path, names), ()), path)) is not None}
         released = collection if unreleased is None else unreleased.released.name if unreleased.released.fields else None
         if hidden:
             yield cls(collection, released, {path: canonical_type(fields[path].type) for path in hidden}, own)
@@ -235,7 +235,7 @@ def _owners(release: Release, versions: Sequence[Version], state: State, collect
     A release that was mended since may have some of it with another type, which is refused where it is planned, or no more. One that has
     none of it is another one of the number, and its names mean nothing.
     """
-    found: dict[tuple[str, ...], tuple[Version, ColumnPath]] = {}
+    found: dict[tuple[str, ...], list[tuple[Version, ColumnPath]]] = {}
     shown = {path for path, _ in walk(state.entry(collection).declared.fields)}
     for known in state.schemas_of(state.objects[collection].shard):
         version = known.release
@@ -245,8 +245,15 @@ def _owners(release: Release, versions: Sequence[Version], state: State, collect
         there = {path for path, _ in walk(declared.fields)} if declared is not None else set[ColumnPath]()
         paths = [path for path, _ in walk(known.declared.fields)]
         if any(path in there and path not in shown for path in paths):
-            found |= {path_in_files(path, names): (version, path) for path in paths}
+            for path in paths:
+                found.setdefault(path_in_files(path, names), []).append((version, path))
     return found
+
+
+def _owner(found: Iterable[tuple[Version, ColumnPath]], hidden: ColumnPath) -> tuple[Version, ColumnPath] | None:
+    """Return the first of the releases that calls it what the table calls it: a hidden column is taken by its name."""
+    _, name = parent_and_name(shown_as(hidden))
+    return min((item for item in found if parent_and_name(item[1])[1] == name), default=None)
 
 
 def _around(path: ColumnPath, fields: Mapping[ColumnPath, Field]) -> Iterator[ColumnPath]:

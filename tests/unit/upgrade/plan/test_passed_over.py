@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.schema.errors import HiddenConflict
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.lake import Lake, no_spark
 from tests.support.rows import tables
+from tests.support.tables import foreign
 from tests.support.upgrades import deployed, refused, releases
 
 #: Columns of 1.1 and of 1.2, the renames between them, a row of 1.2; what is refused at 1.1.
@@ -139,3 +140,29 @@ def test_a_release_does_not_give_the_name_of_what_it_had_to_a_column_that_came_s
     except SchemamigError:
         return
     assert lake.env.reader("t", release="1.2.0").arrow().to_pylist() == [{"id": 1, "n": 10, "o": 20}]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "renames"), [("e INT", "a INT, e INT", '{"e": "a"}'), (*[SECOND[len("id BIGINT, k INT, ") :]] * 2, "")]
+)
+def test_a_leap_takes_no_hidden_column_that_has_the_name_of_the_release_before(tmp_path: Path, one: str, two: str, renames: str) -> None:
+    """Step by step to 1.2 and back, so what is hidden has 1.1's names."""
+    change = f"rename={renames}" if renames else EXCHANGE
+    texts = [f"CREATE TABLE t (id BIGINT, k INT{columns});" for columns in ("", f", {one}", f", {two}")]
+    found = releases(tmp_path, (texts[0], ""), (texts[1], 'evolution("t")'), (texts[2], f'evolution("t", {change})'))
+    lake = deployed(tmp_path, found[0], found[1])
+    lake.upgrade(found[1])
+    lake.upgrade(found[2])
+    commands.rollback(lake.env, jobs=no_spark)
+    new = [name.split()[0] for name in one.split(", ")]
+    row = {"id": 1, "k": 1, **{name: number for number, name in enumerate(new, start=35)}}
+    tables.insert(lake.path("t"), [{**dict.fromkeys(f["name"] for f in foreign.live_schema(lake.path("t"))), **row}])
+    commands.rollback(lake.env, jobs=no_spark)
+    with refused("stop_in_between", "t") as told:
+        lake.upgrade(found[2])
+    assert "Upgrade to 1.1.0 first" in told[0].next_action
+    lake.upgrade(found[1])
+    assert lake.env.reader("t").arrow().to_pylist() == [row]
+    lake.upgrade(found[2])
+    (back,) = lake.env.reader("t").arrow().to_pylist()
+    assert back["a" if renames else "cost"] == 35
