@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, still_held, throttle
     from airflow_provider_schemamig.core.upgrade.documents.deployment import deployment_document
     from airflow_provider_schemamig.core.upgrade.documents.drift import drift_document
-    from airflow_provider_schemamig.core.upgrade.documents.history import history_document
+    from airflow_provider_schemamig.core.upgrade.documents.history import history_document, last_failure
     from airflow_provider_schemamig.core.upgrade.documents.report_file import write_report_file
     from airflow_provider_schemamig.core.upgrade.documents.rollback import rollback_document
     from airflow_provider_schemamig.core.upgrade.documents.table import table_document
@@ -117,6 +117,7 @@ _HOMES = {
     "force": ("upgrade.context.controls", "force"),
     "go_through": ("upgrade.tasks.leader", "go_through"),
     "history_document": ("upgrade.documents.history", "history_document"),
+    "last_failure": ("upgrade.documents.history", "last_failure"),
     "init_release": ("release.authoring.scaffold", "init"),
     "ledger_size": ("ledger.admin.size", "size"),
     "load_checked": ("release.check", "load_checked"),
@@ -204,6 +205,7 @@ __all__ = [
     "go_through",
     "history_document",
     "init_release",
+    "last_failure",
     "ledger_size",
     "load_checked",
     "look",

@@ -32,6 +32,7 @@ def overview(env: Environment) -> dict[str, Any]:
     streams = commands.schema_status(env, pendulum.now("UTC")).to_json()["streams"]
     collections = status["collections"]
     under_way = [item for item in status["deployments"] if item["state"] in _OPEN and _is_led(status, item)]
+    kinds = [stream_line(stream)["kind"] for stream in streams]
     nodes = sorted(status["nodes"], key=lambda node: [int(part) for part in node["release"].split(".")])
     return {
         "version": status["version"],
@@ -41,12 +42,13 @@ def overview(env: Environment) -> dict[str, Any]:
         "hidden": sum(1 for item in collections.values() if item["hidden"]),
         "holds": [hold for hold in status["holds"] if hold["state"] in ("open", "rolling_back", "keeping")],
         "leader": status["leader"],
-        "open": under_way[-1] if under_way else None,
+        "open": {**under_way[-1], "failed": commands.last_failure(env, under_way[-1]["generation"])} if under_way else None,
         "preparing": status["preparing"][0] if status["preparing"] else None,
         "work": max(status["progress"], key=lambda item: str(item["updated_at"]), default=None),
         "controls": status["controls"],
         "streams": len(streams),
-        "streams_waiting": sum(1 for stream in streams if stream_line(stream)["kind"] != "good"),
+        "streams_waiting": kinds.count("warn"),
+        "streams_stopped": kinds.count("bad"),
         "oldest_node": nodes[0] if nodes else None,
         "claims": {item["claimed_by"]: item["generation"] for item in status["deployments"]},
     }
@@ -125,7 +127,7 @@ def stream_line(stream: Mapping[str, Any]) -> dict[str, Any]:
         "origin": stream["origin"],
         "state": stream["state"],
         "kind": following[stream["state"]],
-        "lag": f"{stream['lag_versions']:,} versions, {stream['lag_seconds']:,.0f} s",
+        "lag": "not known" if gap else f"{stream['lag_versions']:,} versions, {stream['lag_seconds']:,.0f} s",
         "why": why or None,
         "since": pause["since"] if pause is not None else stream["updated_at"],
         "next": goes_on or ended,

@@ -94,7 +94,9 @@ async def environments(request: Request, user: Viewer) -> Response:
         ("drifted tables", sum(item.get("drifted", 0) for item in found), "bad"),
         ("upgrades under way", sum(1 for item in found if item.get("open")), "warn"),
         ("paused", sum(1 for item in found if any(control["paused"] for control in item.get("controls", ()))), "warn"),
+        ("upgrades failed", sum(1 for item in found if (item.get("open") or {}).get("failed")), "bad"),
         ("streams waiting", sum(item.get("streams_waiting", 0) for item in found), "warn"),
+        ("streams stopped", sum(item.get("streams_stopped", 0) for item in found), "bad"),
         ("ways back open", sum(len(item.get("holds", ())) for item in found), ""),
     ]
     parts = [f"{place.key} {look.etag}" for place, look, _ in rows] + [f"{name} {item.version}" for name, item in following.items()]

@@ -74,7 +74,7 @@ def show_outcome(to: Console, document: Mapping[str, Any]) -> None:
 
 def _heading(document: Mapping[str, Any]) -> Text:
     text = way(document["from"], document["to"])
-    if document["from"] == document["to"] and not document["stages"]:
+    if document["to"] is not None and document["from"] == document["to"] and not document["stages"]:
         text = Text.assemble("at ", (document["to"], "bold"))
     if document["generation"] is not None:
         epoch = "" if document["epoch"] is None else f", epoch {document['epoch']}"  # read-only work has none

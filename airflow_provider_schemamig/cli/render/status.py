@@ -47,7 +47,9 @@ def _heading(uri: str, document: Document) -> Text:
     text = Text.assemble((uri, "bold"), "  at ", (document["version"] or "no release yet", "bold green"))
     leader = document["leader"]
     if leader is not None:
-        text.append(f"   generation {leader['generation']} leads since {minute_of(leader['since'])}, epoch {leader['epoch']}", style="dim")
+        states = {item["generation"]: item["state"] for item in document["deployments"]}
+        does = "is rolled back" if states.get(leader["generation"]) == "rolled_back" else "leads"
+        text.append(f"   generation {leader['generation']} {does} since {minute_of(leader['since'])}, epoch {leader['epoch']}", style="dim")
     return text
 
 

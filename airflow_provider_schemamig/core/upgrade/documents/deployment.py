@@ -13,7 +13,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, Progress
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, Intent, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -55,6 +55,7 @@ def deployment_document(env: EnvironmentRoot, generation: Generation | None = No
         "tables": [_table(step) for step in plan.target.steps],
         "timeline": [entry_json(entry) for entry in mine],
         "seals": list(_seals(mine)),
+        "in_flight": [{"collection": item.collection, "kind": item.kind.value} for item in _in_flight(state, deployment)],
         "progress": [pace_json(env, state, deployment, plan, history, row) for row in _progress(state, deployment)],
         "elements": [item for item in elements_json(env, state) if item["generation"] == deployment.generation],
         "controls": [control_json(control) for _, control in sorted(state.controls.items()) if _is_about(control.scope, plan)],
@@ -83,6 +84,11 @@ def _progress(state: State, deployment: Deployment) -> list[Progress]:
 
 def _is_about(scope: str, plan: Plan) -> bool:
     return scope == "*" or any(scope in (stage.collection, getattr(stage, "source", None)) for stage in plan.stages)
+
+
+def _in_flight(state: State, deployment: Deployment) -> list[Intent]:
+    """Return what the deployment has announced to do to tables, and has not written down as done."""
+    return sorted((item for item in state.intents.values() if item.generation == deployment.generation), key=lambda item: item.collection)
 
 
 def _seals(entries: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:

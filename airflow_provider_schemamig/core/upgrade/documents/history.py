@@ -11,6 +11,8 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 #: The outcome of what writes a second entry at its end.
 BEGUN = "begun"
+#: Outcomes of what did not fail.
+WELL = ("done", BEGUN, "found_committed")
 
 
 def history_document(env: EnvironmentRoot) -> dict[str, Any]:
@@ -31,6 +33,14 @@ def once_each(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
         return any(end.started_at.add(seconds=end.seconds) >= begun.started_at for end in mine)
 
     return [entry for entry in entries if entry.outcome != BEGUN or not is_ended(entry)]
+
+
+def last_failure(env: EnvironmentRoot, generation: int) -> dict[str, Any] | None:
+    """Return the task of a deployment that ended last, if it failed: ``what``, and the error's ``code``."""
+    mine = [entry for entry in once_each(read_history(env)) if entry.generation == generation]
+    if not mine or mine[-1].outcome in WELL:
+        return None
+    return {"what": mine[-1].what, "code": mine[-1].outcome}
 
 
 def entry_json(entry: HistoryEntry) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
+from airflow_provider_schemamig.core.ledger.rows import HoldState, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, SchemaId
@@ -175,12 +175,17 @@ def dropped_before(state: State, step: Remove, epoch: Epoch) -> UnreleasedChange
 def drop_released(state: State) -> list[Drop]:
     """Return the rows that a release's commit drops, because no way back can need them.
 
-    What is in force now ends with the schema ids that the commit makes.
+    What is in force now ends with the schema ids that the commit makes; what an open hold goes back to stays until that is over.
     """
+    kept: set[tuple[CollectionName, SchemaId]] = set()
+    for hold in state.holds.values():
+        if hold.state is not HoldState.CLOSED:
+            kept |= {*hold.restated, *((table.collection, table.schema_id) for table in hold.tables)}
     return [
         Drop(UnreleasedChange, row.key)
         for row in state.unreleased.values()
-        if row.collection not in state.objects or row != state.unreleased_of(row.collection)
+        if (row.collection, row.schema_id) not in kept
+        and (row.collection not in state.objects or row != state.unreleased_of(row.collection))
     ]
 
 

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.delta.commit.commit import commit_edited
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
@@ -47,16 +48,19 @@ def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
 
     state = ledger.transact(decide)
     _bring(env, ledger, shard)
+    append_history(env, HistoryEntry.ended("pin", at, collection=collection, who=by, detail=f"{hours} hours for {holder}"))
     return state.pins[shard, holder]
 
 
 def unpin(env: EnvironmentRoot, collection: str, holder: str) -> bool:
     """Give a pin up; the table's own settings come back with the last one. False if there was none. The row goes last."""
-    ledger = LedgerWriter(env)
+    ledger, started = LedgerWriter(env), pendulum.now("UTC")
     state = ledger.state()
     found = [pinned for pinned in state.pins.values() if pinned.holder == holder and _name_of(state, pinned.shard) == collection]
     for pinned in found:
         release_pin(env, ledger, pinned)
+    if found:
+        append_history(env, HistoryEntry.ended("unpin", started, collection=collection, who=getpass.getuser(), detail=f"for {holder}"))
     return bool(found)
 
 

@@ -176,10 +176,13 @@ def contract(
     listen: Listener = silent,
 ) -> Outcome:
     """End the holds that are due, the oldest first, unless live nodes need them; ``at_once``: also those that are not due; ``generation``:
-    only its. Raises HoldInUse unless ``ignore_nodes``, HoldKeeps (an older one is open), RollbackOpen, DeploymentOpen."""
+    only its. Raises UnknownGeneration, HoldInUse unless ``ignore_nodes``, HoldKeeps (an older one is open), RollbackOpen and
+    DeploymentOpen."""
     ledger = LedgerWriter(env)
     state = ledger.state()
     no_open_deployment(state)
+    if generation is not None:
+        deployment_of(state, generation)
     if state.leader is None or not due_holds(state, generation, at_once=at_once):
         version = state.release.version if state.release is not None else None
         return Outcome(version, version, None, None, (), pending_holds(state), by_hand_notes(state))

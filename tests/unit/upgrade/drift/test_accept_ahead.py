@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.rows import tables
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, make_holds_due, refused, releases, whole
+from tests.support.upgrades import deployed, make_holds_due, refused, releases, two_releases, whole
 
 FIRST = "CREATE TABLE t (id0 BIGINT, a STRING, b STRING);\nCREATE TABLE u (i BIGINT);\n"
 SECOND = FIRST.replace("id0", "id")
@@ -143,3 +146,26 @@ def test_a_column_that_came_again_is_the_releases_column(tmp_path: Path) -> None
     lake.upgrade(folder)
     foreign.write(lake.path("t"), [{"id": 1, "a": "new", "b": "b"}])
     assert rows(lake.path("t"), "id", "a") == [{"id": 1, "a": "new"}]
+
+
+def test_two_rollbacks_after_an_accept_leave_the_collection_ahead_as_it_was(tmp_path: Path) -> None:
+    """The release that contains the change, another one upon it, and both ways back."""
+    one = "CREATE TABLE t (id BIGINT, a INT);"
+    lake = two_releases(tmp_path, one, one, "")
+    folder = tmp_path / "folder"
+    shutil.copytree(lake.first, folder)
+    tables.add_column(lake.path("t"), "x")
+    commands.accept(lake.env, folder)
+    lake.upgrade(folder)
+    schema = folder / "schema.sql"
+    schema.write_text(schema.read_text().replace("x STRING", "x STRING, y INT"))
+    commands.new_release(folder, "Bring y")
+    (module,) = (folder / "migrations").glob("v1_2_0.py")
+    module.write_text(re.sub(r"Why: .*", "Why: a test.", module.read_text()))
+    commands.snapshot_release(folder)
+    lake.upgrade(folder)
+    commands.rollback(lake.env, jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert commands.status(lake.env).to_json()["collections"]["t"]["ahead"]
+    lake.upgrade(folder)
+    assert lake.version == "1.2.0"
