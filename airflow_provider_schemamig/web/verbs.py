@@ -48,7 +48,14 @@ def throttle(
     limits: dict[str, Any] = {"rows_per_second": rows_per_second, "max_files": max_files, "commits_per_minute": commits_per_minute}
     hours = None if window is None else (window[0], window[1])
     control = commands.throttle(env, collection, **limits, window=hours, by=who)
-    return _with_reason(env, who, "throttle", reason, _told(control, "has these limits"), collection)
+    return _with_reason(
+        env,
+        who,
+        "throttle",
+        reason,
+        _told(control, "has these limits" if any((*limits.values(), hours)) else "has no limits now"),
+        collection,
+    )
 
 
 def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str) -> dict[str, Any]:

@@ -199,7 +199,10 @@ dialog.querySelector("form").addEventListener("submit", async (event) => {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values),
     });
     const said = await answer.json();
-    if (!answer.ok) return failed(said.error ? `${said.error.message} ${said.error.next}` : (said.detail || answer.statusText));
+    if (!answer.ok) {
+      const wrong = Array.isArray(said.detail) ? said.detail.map((item) => `${item.loc[item.loc.length - 1]}: ${item.msg}`).join("; ") : said.detail;
+      return failed(said.error ? `${said.error.message} ${said.error.next}` : (wrong || answer.statusText));
+    }
     dialog.close();
     tell(said.text);
     byId("live").dataset.etag = "";
