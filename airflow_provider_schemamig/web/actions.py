@@ -223,13 +223,8 @@ async def _run(place: Place, user: BaseUser, dag_id: str, verb: str, asked: Aske
         run_id = await asyncio.to_thread(runs.start, dag_id, user, full)
     except SchemamigError as error:
         return _answer({"error": error.to_json()})
-    return _answer(
-        {
-            "text": f"{dag_id} is asked to do it: run {run_id}. Whether it could stands there; once it is done, in History, too.",
-            "dag_id": dag_id,
-            "run_id": run_id,
-        }
-    )
+    text = f"{dag_id} does it: run {run_id}. Whether it could stands there; what was done, in History, too."
+    return _answer({"text": text, "dag_id": dag_id, "run_id": run_id})
 
 
 def _answer(found: Mapping[str, Any]) -> JSONResponse:

@@ -74,8 +74,9 @@ def page(browser: Browser, airflow: LiveAirflow) -> Iterator[Tab]:
 
 
 def ended(airflow: LiveAirflow, told: str) -> dict[str, Any]:
-    """The run that a button started, at its end: ``DAG does it: run ID.``"""
-    dag_id, _, run_id = told.removesuffix(".").partition(" does it: run ")
+    """The run that a button started, at its end: ``DAG does it: run ID. Whether ...``"""
+    dag_id, _, rest = told.partition(" does it: run ")
+    run_id = rest.partition(". Whether it could")[0]
 
     def run() -> dict[str, Any]:
         found: dict[str, Any] = airflow.ask(f"dags/{dag_id}/dagRuns/{quote(run_id)}")
