@@ -150,7 +150,7 @@ def test_a_reader_is_fenced_where_the_column_came_outside_of_a_release(tmp_path:
         lake.env.reader("t", release="1.2.0").arrow()
 
 
-@pytest.mark.parametrize("write", range(1, 11))
+@pytest.mark.parametrize("write", [1, 3, 6])
 def test_a_reader_of_a_release_whose_rollback_was_opened_again_and_taken_back_later(tmp_path: Path, write: int) -> None:
     """A rollback that was killed, an upgrade to where the ledger is, which opens the hold again, and a rollback at last."""
     one = "CREATE TABLE t (id BIGINT, price INT, cost INT);"
