@@ -137,3 +137,20 @@ def test_page_access_what_another_site_makes_a_browser_send_is_refused(
     answer = page.site.ask("POST", "/env/lake/pause", "admin", content=b'{"reason": "x"}', headers=headers)
     assert answer.status_code == status, answer.text
     assert bool(lake.state.controls) is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "who", "status", "told"),
+    [
+        ("/env/lake/drift", None, 401, ("Nobody is logged in", "Log in to Airflow", "/login")),
+        ("/env/nope/drift", "viewer", 404, ("Not there", "Environments", "../../")),
+    ],
+)
+def test_a_person_who_opens_an_address_gets_a_page_with_a_way_on(
+    lake: Lake, page: Page, path: str, who: str | None, status: int, told: tuple[str, ...]
+) -> None:
+    answer = page.get(path, who, headers={"accept": "text/html,*/*"})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (status, "text/html")
+    for words in told:
+        assert words in answer.text
+    assert page.get(path, who).headers["content-type"] == "application/json"

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.html.render import render, report_html
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.web.documents import DOCUMENTS
 from airflow_provider_schemamig.web.places import Place
@@ -199,3 +201,14 @@ def test_a_stream_that_missed_commits_offers_to_restore_its_rows(tmp_path: Path)
     (stream,) = read(gap(tmp_path), "streams")["streams"]
     assert (stream["state"], stream["kind"], stream["restore"]) == ("stopped", "bad", True)
     assert stream["next"] == "restore its rows: commits are gone that it never saw"
+
+
+def test_a_deployment_that_died_in_its_cut_over_tells_what_is_in_flight(lake: Lake) -> None:
+    generation = expanded(lake, lake.second)
+    late = HistoryEntry.ended("cutover", pendulum.now("UTC"), generation=generation, outcome="seal_expired", detail="late")
+    append_history(lake.env, late)
+    document = read(lake, "deployment")
+    assert "expand" in {item["kind"] for item in document["in_flight"]}
+    shown = deployment_view(document)
+    assert "cutover failed" in shown and "seal_expired" in shown and "In flight" in shown
+    assert read(lake, "overview")["open"]["failed"] == {"what": "cutover", "code": "seal_expired"}
