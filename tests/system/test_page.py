@@ -73,10 +73,15 @@ def page(browser: Browser, airflow: LiveAirflow) -> Iterator[Tab]:
         yield found
 
 
-def ended(airflow: LiveAirflow, told: str) -> dict[str, Any]:
-    """The run that a button started, at its end: ``DAG does it: run ID. Whether ...``"""
+def asked_of(told: str) -> tuple[str, str]:
+    """The DAG and the run of ``DAG does it: run ID. Whether it could ...``"""
     dag_id, _, rest = told.partition(" does it: run ")
-    run_id = rest.partition(". Whether it could")[0]
+    return dag_id, rest.partition(". Whether it could")[0]
+
+
+def ended(airflow: LiveAirflow, told: str) -> dict[str, Any]:
+    """The run that a button started, at its end."""
+    dag_id, run_id = asked_of(told)
 
     def run() -> dict[str, Any]:
         found: dict[str, Any] = airflow.ask(f"dags/{dag_id}/dagRuns/{quote(run_id)}")
@@ -232,7 +237,7 @@ def _lossy(page: Tab, collection: str) -> dict[str, Any]:
 def test_restore_asks_its_dag(page: Tab, airflow: LiveAirflow) -> None:
     page.open("/env/gap/streams", "button[data-verb=restore]")
     told = page.press("restore", origin="fresh", typed="gap")
-    run_id = told.removesuffix(".").rpartition(" run ")[2]
+    _, run_id = asked_of(told)
     run = airflow.ask(f"dags/schemamig_restore/dagRuns/{quote(run_id)}")
     assert run["conf"] == {"origin": "fresh", "target": "gap", "collection": "trips", "allow_lossy": False}
     assert run["triggering_user_name"] == "admin"
