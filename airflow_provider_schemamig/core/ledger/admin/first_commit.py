@@ -97,11 +97,10 @@ def _by_hand(env: EnvironmentRoot, rows: Iterable[RawRow]) -> tuple[Generation, 
                 held += [hold.generation] if hold.state in (HoldState.OPEN, HoldState.ROLLING_BACK) else []
             elif (collection, key) == (GivenOut.COLLECTION, encode_key(GivenOut.key)):
                 before |= {*decode(GivenOut, key, value).by_hand}
-    told: dict[str, set[int | None]] = {"cutover": set(), "rollback": set()}
+    told: set[tuple[str, int | None]] = set()
     with contextlib.suppress(SchemamigError):
-        for entry in read_history(env):
-            told.get(entry.what, set()).add(entry.generation)
-    return tuple(sorted(found for found in held if found in before | told["rollback"] or found not in told["cutover"]))
+        told = {(entry.what, entry.generation) for entry in read_history(env)}
+    return tuple(sorted(it for it in held if it in before or ("rollback", it) in told or ("cutover", it) not in told))
 
 
 def _updates(rows: Iterable[RawRow], given_out: GivenOut, ts: int) -> Iterator[RawRow]:

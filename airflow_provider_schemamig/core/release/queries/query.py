@@ -129,7 +129,7 @@ def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
     from sqlglot import exp
 
     try:
-        # A semicolon is a comment after the last one.
+        # sqlglot makes a Semicolon of a comment after the last statement.
         statements = [found for found in parse_statements(masked(query)) if not isinstance(found, exp.Semicolon)]
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}

@@ -21,7 +21,6 @@ def parse_statements(text: str) -> list[exp.Expr]:
     from sqlglot import exp
     from sqlglot.errors import ParseError
 
-    logging.getLogger("sqlglot").addFilter(_is_no_fall_back)
     try:
         found = [statement for statement in sqlglot.parse(text, dialect="spark") if statement is not None]
     except _SURPRISES as error:
@@ -35,6 +34,9 @@ def parse_statements(text: str) -> list[exp.Expr]:
 
 def _is_no_fall_back(record: logging.LogRecord) -> bool:
     return "Falling back to parsing as a 'Command'" not in record.getMessage()
+
+
+logging.getLogger("sqlglot").addFilter(_is_no_fall_back)  # such a text is refused here, in words
 
 
 def parse_one(text: str) -> exp.Expr:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider_schemamig.core.html.render import outcome
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 #: The outcome of what writes a second entry at its end.
 BEGUN = "begun"
-#: Outcomes of what did not fail.
-WELL = ("done", BEGUN, "found_committed")
 
 
 def history_document(env: EnvironmentRoot) -> dict[str, Any]:
@@ -38,9 +37,8 @@ def once_each(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 def last_failure(env: EnvironmentRoot, generation: int) -> dict[str, Any] | None:
     """Return the task of a deployment that ended last, if it failed: ``what``, and the error's ``code``."""
     mine = [entry for entry in once_each(read_history(env)) if entry.generation == generation]
-    if not mine or mine[-1].outcome in WELL:
-        return None
-    return {"what": mine[-1].what, "code": mine[-1].outcome}
+    last = entry_json(mine[-1]) if mine else None
+    return {"what": last["what"], "code": last["outcome"]} if last is not None and outcome(last) == "bad" else None
 
 
 def entry_json(entry: HistoryEntry) -> dict[str, Any]:

@@ -236,11 +236,11 @@ def _owners(release: Release, versions: Sequence[Version], state: State, collect
     none of it is another one of the number, and its names mean nothing.
     """
     found: dict[tuple[str, ...], list[tuple[Version, ColumnPath]]] = {}
-    shown = {path for path, _ in walk(state.entry(collection).declared.fields)}
     for known in state.schemas_of(state.objects[collection].shard):
         version = known.release
         if known.rolled_back is None or version is None or version not in versions:
             continue
+        shown = {path for path, _ in walk(state.entry(collection).declared.fields)}
         declared, names = release.declarations(version).get(known.collection), dict(known.stored_names)
         there = {path for path, _ in walk(declared.fields)} if declared is not None else set[ColumnPath]()
         paths = [path for path, _ in walk(known.declared.fields)]

@@ -33,8 +33,8 @@ def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
         if not isinstance(step, Evolve) or step.old.name not in state.objects:
             continue
         entry = state.entry(step.old.name)
-        hidden = _hidden(entry)
         rolled_back = [known for known in state.schemas_of(entry.shard) if known.rolled_back is not None and known.release is not None]
+        hidden = _hidden(entry) if rolled_back else set()
         found: dict[ColumnPath, HiddenConflict] = {}
         for known in rolled_back if hidden else ():
             for conflict in _conflicts(_step_of(env, state, known), step, known, hidden, target.version):
