@@ -34,11 +34,7 @@ class OnlineJobs(RowJobs):
     queries: Mapping[str, Any] = field(default_factory=dict)
 
     def _query(self, text: str, rows: Sequence[Row]) -> list[Row]:
-        select = parse_one(text, read="spark")
-        assert isinstance(select, exp.Select)
-        if select.is_star:
-            return list(rows)
-        return [{item.alias_or_name: _value(item.unalias(), row) for item in select.selects} for row in rows]
+        return _selected(text, rows)
 
     def _preflight(self, request: Mapping[str, Any]) -> dict[str, Any]:
         found = [(check, _broken(check)) for check in request["checks"]]
@@ -54,6 +50,14 @@ class OnlineJobs(RowJobs):
             if rows
         ]
         return {"unusable": [], "violations": violations, "estimates": super()._preflight({**request, "checks": []})["estimates"]}
+
+
+def _selected(text: str, rows: Sequence[Row]) -> list[Row]:
+    select = parse_one(text, read="spark")
+    assert isinstance(select, exp.Select)
+    if select.is_star:
+        return list(rows)
+    return [{item.alias_or_name: _value(item.unalias(), row) for item in select.selects} for row in rows]
 
 
 def die_after_the_swap(env: Environment, table: Path, generation: Generation, jobs: Jobs) -> None:
@@ -72,7 +76,7 @@ def die_after_the_swap(env: Environment, table: Path, generation: Generation, jo
 
 
 def _broken(check: Mapping[str, Any]) -> list[Row]:
-    rows = snapshot(folder_of(check["uri"]), check.get("version")).rows
+    rows = _selected(f"SELECT {check.get('projection', '*')} FROM t", snapshot(folder_of(check["uri"]), check.get("version")).rows)
     match check["kind"]:
         case "not_null":
             return [row for row in rows if row[check["column"]] is None]

@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import physical_after
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, CreateShard, Expand, Online
@@ -26,9 +27,9 @@ def expressions_of(view: View, plan: Plan) -> list[dict[str, Any]]:
         for question in _of_declaration(stage.collection, stage.declaration)
     ]
     for online in plan.of_kind(Online):
-        found += _of_changes(view, online.collection, online.changes, _expanded(plan, online.collection))
+        found += _of_changes(_table(view, plan, online.source), online.collection, online.changes, _expanded(plan, online.collection))
     for expand in plan.of_kind(Expand):
-        found += _of_changes(view, expand.collection, expand.changes, ())
+        found += _of_changes(_table(view, plan, expand.source), expand.collection, expand.changes, ())
     return found
 
 
@@ -46,18 +47,25 @@ def _of_declaration(collection: CollectionName, declaration: Declaration) -> Ite
         yield _check(collection, check.name, check.expression, declaration.fields)
 
 
-def _of_changes(view: View, collection: CollectionName, changes: Sequence[Change], before: Sequence[Change]) -> Iterator[dict[str, Any]]:
-    entry = None if view.state is None or collection not in view.state.objects else view.state.entry(collection)
+def _table(view: View, plan: Plan, source: CollectionName) -> Declaration | None:
+    """Return what an evolution finds; None if it has no table."""
+    known = view.state is not None and source in view.state.objects
+    return physical_after(view.state, source, plan.ends) if view.state is not None and known else None
+
+
+def _of_changes(
+    table: Declaration | None, collection: CollectionName, changes: Sequence[Change], before: Sequence[Change]
+) -> Iterator[dict[str, Any]]:
     for change in changes:
         match change:
             case AddColumn(path=path, field=Field(default=str() as default, type=data_type)):
                 yield _default(collection, path, default, data_type)
-            case SetDefault(path=path, new=str() as default) if entry is not None:
-                field = next((f for f in entry.physical.fields if f.name.lower() == path.lower()), None)
+            case SetDefault(path=path, new=str() as default) if table is not None:
+                field = next((f for f in table.fields if f.name.lower() == path.lower()), None)
                 if field is not None:
                     yield _default(collection, path, default, field.type)
-            case AddCheck(check=check) if entry is not None:
-                yield _check(collection, check.name, check.expression, apply(entry.physical, before).fields)
+            case AddCheck(check=check) if table is not None:
+                yield _check(collection, check.name, check.expression, apply(table, before).fields)
 
 
 def _expanded(plan: Plan, collection: CollectionName) -> tuple[Change, ...]:

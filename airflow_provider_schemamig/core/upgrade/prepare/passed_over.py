@@ -14,10 +14,11 @@ from airflow_provider_schemamig.core.names import ColumnPath, Version
 from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.errors import HiddenConflict
-from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import physical_after
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 
 #: By the names in the data files.
@@ -34,7 +35,7 @@ def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
             continue
         entry = state.entry(step.old.name)
         rolled_back = [known for known in state.schemas_of(entry.shard) if known.rolled_back is not None and known.release is not None]
-        hidden = _hidden(entry) if rolled_back else set()
+        hidden = _hidden(entry, physical_after(state, step.old.name, planned.plan.ends)) if rolled_back else set()
         found: dict[ColumnPath, HiddenConflict] = {}
         for known in rolled_back if hidden else ():
             for conflict in _conflicts(_step_of(env, state, known), step, known, hidden, target.version):
@@ -62,11 +63,11 @@ def _conflicts(leap: Evolve | None, step: Evolve, known: SchemaEntry, hidden: Hi
                 yield HiddenConflict(collection=step.collection, path=path, found=found, wanted="a column that came since")
 
 
-def _hidden(entry: SchemaEntry) -> Hidden:
-    """Return what the table has and does not show."""
+def _hidden(entry: SchemaEntry, physical: Declaration) -> Hidden:
+    """Return what the table has and does not show, once the plan has ended the holds that it ends."""
     names = dict(entry.stored_names)
-    declared: set[ColumnPath] = {*match(entry.declared, entry.physical, {})}
-    return {path_in_files(path, names) for path, _ in walk(entry.physical.fields) if path not in declared}
+    declared: set[ColumnPath] = {*match(entry.declared, physical, {})}
+    return {path_in_files(path, names) for path, _ in walk(physical.fields) if path not in declared}
 
 
 def _step_of(env: EnvironmentRoot, state: State, known: SchemaEntry) -> Evolve | None:

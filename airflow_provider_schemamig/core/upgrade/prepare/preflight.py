@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Deployment
-from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
 from airflow_provider_schemamig.core.online.operation import filled
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.queries.casts import casts_over_source
 from airflow_provider_schemamig.core.schema.describe import change_json
-from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult
 from airflow_provider_schemamig.core.upgrade.errors import SealTooShort
 from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
 from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, blocked_seconds, explain
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
@@ -227,13 +228,26 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
             checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
     for source, chains in planned.asked.items():
         assert view.state is not None  # what evolves is there
+        physical = physical_after(view.state, source, planned.plan.ends)
         # A column that is only just added has no rows to ask, also where it lies hidden since an earlier attempt.
-        there = {path for path, _ in walk(view.state.entry(source).physical.fields)} - filled(chains)
+        there = {path for path, _ in walk(physical.fields)} - filled(chains)
+        empty = _added(physical, planned.online[source].table, filled(chains))
         for operation in (operation for chain in chains for operation in chain):
+            asked = [question for question in operation.questions if _can_be_asked(view, source, question.refers)]
             if there.issuperset(operation.columns) or operation.asks:
-                asked = (question for question in operation.questions if _can_be_asked(view, source, question.refers))
                 checks += [check_of(env, view.state, source, question) for question in asked]
+            elif {*there, *empty}.issuperset(operation.columns):
+                shown = ", ".join([*(quote(field.name) for field in physical.fields), *empty.values()])
+                rules = [check_of(env, view.state, source, question) for question in asked if question.kind == "check"]
+                checks += [{**rule, "projection": shown} for rule in rules]
     return checks
+
+
+def _added(physical: Declaration, expanded: Declaration, filled: Collection[ColumnPath]) -> dict[ColumnPath, str]:
+    """Return the columns that no row has a value in when rules over them are enforced, each as an item of a select list."""
+    names = {field.name.lower() for field in physical.fields}
+    new = (field for field in expanded.fields if field.name.lower() not in names and field.name not in filled)
+    return {ColumnPath(field.name): f"CAST(NULL AS {type_sql(field.type)}) AS {quote(field.name)}" for field in new}
 
 
 def _can_be_asked(view: View, *names: CollectionName | None) -> bool:

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration, Field, wal
 from airflow_provider_schemamig.core.schema.paths import translate
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import past_of
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Online
@@ -41,7 +42,8 @@ def _shown_again(view: View, planned: Planned) -> Iterator[str]:
             continue
         renames = renames_left(view.state, step)
         declared = _paths(declared_now(view.state, step), renames)
-        hidden = {shown_as(path): path for path in _paths(view.state.entry(step.old.name).physical, renames) - declared}
+        physical = physical_after(view.state, step.old.name, planned.plan.ends)
+        hidden = {shown_as(path): path for path in _paths(physical, renames) - declared}
         for path, field in walk(step.new.fields):
             if path in hidden and path not in declared and field.default is None:
                 # the ledger keeps the uses of whole columns
@@ -63,7 +65,8 @@ def _filled_again(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
         head = view.heads.get(stage.source)
         if head is None or view.state is None:
             continue
-        there = {field["name"] for field in head.schema["fields"]}
+        going = kept_fields(view.state, stage.source, [hold for hold in planned.pending if hold.generation in planned.plan.ends])
+        there = {field["name"] for field in head.schema["fields"]} - going.keys()
         for change in stage.changes:
             if isinstance(change, AddColumn) and change.path in there:
                 yield f"{stage.collection}: {' '.join(_note(env, view.state, stage.source, head, change.field))}"
