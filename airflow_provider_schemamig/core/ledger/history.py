@@ -7,8 +7,9 @@ and an upgrade does not fail because it could not be written.
 from __future__ import annotations
 
 import getpass
+import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -19,7 +20,7 @@ from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncate
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.own_table import OwnTable
 from airflow_provider_schemamig.core.ledger.row_files import Column
-from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.names import Generation, Version
 from airflow_provider_schemamig.core.storage import ObjectExists
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -85,6 +86,19 @@ def here() -> str:
 def detail_of(reached: Version | None) -> str:
     """Return what the end of a cut-over or a rollback says: the release that the environment is at since."""
     return f"to {reached}"
+
+
+_HOLD_OF = "the hold of generation"
+
+
+def detail_of_ends(generations: Iterable[Generation]) -> str:
+    """Return what the end of holds says."""
+    return ", ".join(f"{_HOLD_OF} {generation}" for generation in generations)
+
+
+def ended_in(detail: str) -> frozenset[Generation]:
+    """Return the generations whose holds ended, by ``detail_of_ends``."""
+    return frozenset(Generation(int(found)) for found in re.findall(rf"{_HOLD_OF} (\d+)", detail))
 
 
 def release_of(entry: HistoryEntry) -> str | None:

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.ledger.admin.first_commit import Leap, is_l
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.existence import require_free_place
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, ended_in, read_history
 from airflow_provider_schemamig.core.ledger.objects.plan_store import PLANS
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -210,7 +210,7 @@ def _is_lost(state: State, entry: HistoryEntry) -> bool:
             begun = hold is not None and hold.state is HoldState.ROLLING_BACK
             return stage is not DeploymentState.ROLLED_BACK and not (begun and entry.outcome == "begun")
         case "contract":
-            return any(held.state is HoldState.OPEN and held.until <= entry.started_at for held in state.holds.values())
+            return any(held.state is HoldState.OPEN and held.generation in ended_in(entry.detail) for held in state.holds.values())
         case _:
             return False
 

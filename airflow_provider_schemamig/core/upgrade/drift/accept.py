@@ -9,7 +9,7 @@ The folder is written first, release.toml last; a process that dies in between i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import (
     taken_over,
 )
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
-from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_to
+from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_over, step_to
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
@@ -103,8 +103,9 @@ class _Taken:
 def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> AcceptedDrift:
     """Take over what was done to the named collections, or to all that drifted and can be taken over. No drift: nothing happens.
 
-    The folder's head has to be the environment's release: then its next minor version is written; or a later one that contains these very
-    changes already (another environment's ``accept`` wrote it, or a person did). No table gets a commit.
+    The folder's next minor version is written, over its head: the environment's release, or a later one that declares these tables as the
+    ledger does (an earlier ``accept`` wrote it). None is written where a later one contains these very changes already (another
+    environment's ``accept`` wrote it, or a person did). No table gets a commit.
 
     An id of its own that somebody gave a table concerns the ledger alone: no release is written for it.
 
@@ -128,12 +129,12 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
         notes = (*_remember(env, state, taken, version, started), *left)
         return AcceptedDrift(version, (), tuple((item.name, item.changes) for item in taken), notes)
     folder = known(release_dir)
-    steps = target_of(folder.release, state).steps
-    if state.release is not None and folder.release.version == state.release.version:
+    refusals = list(_missing(state, taken, target_of(folder.release, state).steps))
+    if _is_at(folder, state) or (refusals and _is_before(folder, taken)):
         made = _next(env, folder, state, taken)
         version, files = made.version, made.write()
     else:
-        _refuse_missing(state, taken, steps)
+        raise_refusals(refusals)
         version, files = folder.checked().version, ()
     _record(ledger, state, taken)
     notes = (*_remember(env, state, taken, version, started), *left)
@@ -222,8 +223,9 @@ def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequen
     for item in taken:
         if not item.is_for_release:
             continue  # the ledger takes note
-        schema = item.step.in_schema(schema)
-        steps += [] if item.step.evolution is None else [DraftStep(item.step.evolution)]
+        step = item.step if _is_at(folder, state) else step_over(item.foreign, item.declared)
+        schema = step.in_schema(schema)
+        steps += [] if step.evolution is None else [DraftStep(step.evolution)]
         names.append(item.name)
         why.append(f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}")
     reason = f"The tables were changed outside of a release: {', '.join(why)}. `schemamig accept` inferred these steps from them."
@@ -240,15 +242,23 @@ def _who(env: EnvironmentRoot, state: State, item: _Taken) -> str:
     return "at " + ", ".join(f"version {commit.version} ({commit.info.get('operation', 'unknown')})" for commit in found[-3:])
 
 
-def _refuse_missing(state: State, taken: Sequence[_Taken], steps: Sequence[MergedStep]) -> None:
-    """Refuse a folder that is further than the environment, if its next steps do not contain what was done."""
+def _missing(state: State, taken: Sequence[_Taken], steps: Sequence[MergedStep]) -> Iterator[ChangeNotInRelease]:
+    """Yield a refusal for each table of which the folder's steps from here to its head do not contain what was done."""
     by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
-    refusals = []
     for item in taken:
         missing = missing_in(_unreleased(state, item), by_source.get(item.name), item.step.renames)
         if missing:
-            refusals.append(ChangeNotInRelease(collection=item.name, changes=missing))
-    raise_refusals(refusals)
+            yield ChangeNotInRelease(collection=item.name, changes=missing)
+
+
+def _is_at(folder: KnownFolder, state: State) -> bool:
+    return state.release is not None and folder.release.version == state.release.version
+
+
+def _is_before(folder: KnownFolder, taken: Sequence[_Taken]) -> bool:
+    """Return whether the folder's head is what was there before this was done, so that a version with it can follow."""
+    known = folder.release.declarations(folder.release.version)
+    return all(known.get(item.name) == item.foreign.entry.declared for item in taken if item.is_for_release)
 
 
 # --- the ledger ----------------------------------------------------------------------------------------------------------------------

@@ -73,11 +73,16 @@ def step_to(state: State, foreign: Foreign, declared: Declaration) -> ReleaseSte
     """Return the step from what the release declares to ``declared``, which the table has now."""
     unreleased = state.unreleased_of(foreign.entry.collection)
     if unreleased is None:
-        return ReleaseStep(foreign.entry.declared, declared, declared_renames(foreign), dropped(foreign))
+        return step_over(foreign, declared)
     if not unreleased.released.fields:
         return ReleaseStep(unreleased.released, declared, {})
     names = state.names_in_release(unreleased)
     return _by_name(unreleased.released, declared) if names is None else _by_identity(unreleased, declared, names, foreign.head)
+
+
+def step_over(foreign: Foreign, declared: Declaration) -> ReleaseStep:
+    """Return the step from what the ledger declares: the release's declaration, or what a release that is not deployed has already."""
+    return ReleaseStep(foreign.entry.declared, declared, declared_renames(foreign), dropped(foreign))
 
 
 def _by_name(released: Declaration, declared: Declaration) -> ReleaseStep:

@@ -17,7 +17,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.admin.maintenance import keep_short, maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, here
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, detail_of_ends, here
 from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
@@ -183,7 +183,8 @@ def contract(
     no_open_deployment(state)
     if generation is not None:
         deployment_of(state, generation)
-    if state.leader is None or not due_holds(state, generation, at_once=at_once):
+    due = due_holds(state, generation, at_once=at_once)
+    if state.leader is None or not due:
         version = state.release.version if state.release is not None else None
         return Outcome(version, version, None, None, (), pending_holds(state), by_hand_notes(state))
 
@@ -193,7 +194,8 @@ def contract(
     def run(leader: LeaderWriter) -> None:
         contract_due(leader, generation, at_once, ignore_nodes)
 
-    return _led(env, state.leader.generation, "contract", listen, run, states=states)
+    ended = {"detail": detail_of_ends(hold.generation for hold in due)}
+    return _led(env, state.leader.generation, "contract", listen, run, states=states, ended=lambda leader: ended)
 
 
 def compact(

@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.check import check
 from tests.support.lake import Lake, no_spark, rows
 from tests.support.rows import tables
 from tests.support.tables import foreign
@@ -110,6 +111,49 @@ def test_accepted_from_the_release_on(tmp_path: Path, case: Case) -> None:
     assert not commands.status(lake.env).document["collections"][case.collection]["ahead"]
     assert commands.accept(lake.env, folder).version is None
     whole(lake)
+
+
+NIGHTS = [
+    ((added("x"),), (added("y"),), "id a b x y", {"id": 1, "a": "a", "b": "b", "x": None, "y": None}),
+    ((added("x"),), (renamed("x", "y"),), "id a b y", {"id": 1, "a": "a", "b": "b", "y": None}),
+    ((renamed("a", "c"),), (renamed("c", "d"), added("x")), "id d b x", {"id": 1, "d": "a", "b": "b", "x": None}),
+    ((renamed("a", "c"),), (dropped("c"),), "id b", {"id": 1, "b": "b"}),
+    ((dropped("a"),), (renamed("b", "a"),), "id a", {"id": 1, "a": "b"}),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "columns", "row"), NIGHTS)
+def test_accepted_on_two_nights_before_the_upgrade(
+    tmp_path: Path, first: tuple[Change, ...], second: tuple[Change, ...], columns: str, row: dict[str, object]
+) -> None:
+    lake, folder = unreleased(tmp_path)
+    tables.insert(lake.path("t"), [{"id": 1, "a": "a", "b": "b"}])
+    for version, changes in (("1.2.0", first), ("1.3.0", second)):
+        for change in changes:
+            change(lake.path("t"))
+        assert commands.status(lake.env).document["collections"]["t"]["ways_on"][0]["why_not"] == []
+        assert str(commands.accept(lake.env, folder).version) == version
+        assert check(folder) == ()
+    assert commands.accept(lake.env, folder).version is None
+    lake.upgrade(folder)
+    entry = lake.state.entry(CollectionName("t"))
+    assert " ".join(field.name for field in entry.declared.fields) == columns
+    assert tables.snapshot(lake.path("t")).rows == [row]
+    assert lake.state.unreleased_of(CollectionName("t")) is None
+    whole(lake)
+
+
+def test_another_environment_takes_over_both_nights_at_once(tmp_path: Path) -> None:
+    """Its folder has both versions already, so it writes none."""
+    lake, folder = unreleased(tmp_path / "one")
+    other, _ = unreleased(tmp_path / "other")
+    for name in ("x", "y"):
+        foreign.add_column(lake.path("t"), name)
+        commands.accept(lake.env, folder)
+        foreign.add_column(other.path("t"), name)
+    assert (str(commands.accept(other.env, folder).version), commands.accept(other.env, folder).version) == ("1.3.0", None)
+    other.upgrade(folder)
+    whole(other)
 
 
 REFUSED = [

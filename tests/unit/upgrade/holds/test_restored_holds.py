@@ -210,14 +210,26 @@ def test_holds_after_one_that_ends_by_hand_wait_for_it(tmp_path: Path) -> None:
     assert commands.contract(lake.env).pending == ()
 
 
-def test_a_restore_says_which_ends_of_holds_were_lost(tmp_path: Path) -> None:
-    lake = two_releases(tmp_path, FIRST, SECOND, 'evolution("t", drop=["x"])')
-    lake.upgrade(lake.second)
-    make_holds_due(lake)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_restore_says_which_ends_of_holds_were_lost(tmp_path: Path, at_once: bool) -> None:
+    lake, third = in_hold(tmp_path)
+    commands.contract(lake.env, at_once=True)
+    lake.upgrade(third)
     backup(lake.env, str(tmp_path / "backup"))
-    assert commands.contract(lake.env).stages
+    if not at_once:
+        make_holds_due(lake)
+    commands.contract(lake.env, at_once=at_once)
     _, notes = brought_back(lake, tmp_path)
-    assert any("contract" in note for note in notes)
+    assert [note.count("contract of generation") for note in notes if "contract of generation" in note] == [1]
+
+
+def test_a_restore_does_not_name_the_end_of_a_hold_before_the_backup(tmp_path: Path) -> None:
+    lake, third = in_hold(tmp_path)
+    commands.contract(lake.env, at_once=True)
+    lake.upgrade(third)
+    backup(lake.env, str(tmp_path / "backup"))
+    _, notes = brought_back(lake, tmp_path)
+    assert notes == ()
 
 
 def _stopped_in_rollback(lake: Lake) -> None:
