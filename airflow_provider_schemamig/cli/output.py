@@ -104,12 +104,13 @@ class InternalError(SchemamigError):
 
 
 class Interrupted(SchemamigError):
-    """Ctrl-C. Every command may be cut anywhere, so saying so is all there is to do."""
+    """Ctrl-C, or Ctrl-D at a question. Every command may be cut anywhere, so saying so is all there is to do."""
 
     code = "interrupted"
     retryable = True
-    message = "Stopped by Ctrl-C; nothing acknowledged is lost."
+    message = "Stopped by {key}; nothing acknowledged is lost."
     next_action = "Run the same command again: it goes on from where it stopped."
+    key: str
 
 
 def _attempt(run: Callable[[], Answer]) -> Answer:
@@ -117,8 +118,8 @@ def _attempt(run: Callable[[], Answer]) -> Answer:
         return run()
     except SchemamigError as error:
         return failure(error)
-    except KeyboardInterrupt:
-        interrupted = failure(Interrupted())
+    except KeyboardInterrupt as stopped:
+        interrupted = failure(Interrupted(key=str(stopped) or "Ctrl-C"))
         return Answer(interrupted.document, interrupted.show, Exit.INTERRUPTED, failed=True)
     except (typer.Exit, typer.BadParameter):
         raise  # usage: Typer prints it and exits with 2

@@ -48,13 +48,13 @@ def new(
 
 
 def _ask() -> Ask:
-    """Return a function that asks on the terminal (stderr); Ctrl-C ends the command before anything is written."""
+    """Return a function that asks on the terminal (stderr); Ctrl-C and Ctrl-D end the command before anything is written."""
 
     def ask(question: RenameQuestion) -> bool:
         try:
             return typer.confirm(question.text, default=False, err=True)
-        except typer.Abort:
-            raise KeyboardInterrupt from None
+        except typer.Abort as stopped:
+            raise KeyboardInterrupt("Ctrl-D" if isinstance(stopped.__context__, EOFError) else "") from None
 
     return ask
 

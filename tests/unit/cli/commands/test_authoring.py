@@ -47,7 +47,18 @@ def test_new_for_people(run: Run, begun: Path) -> None:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal, with nothing typed."""
+
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("airflow_provider_schemamig.cli.commands.new.sys", type("Sys", (), {"stdin": Terminal()}))
+
+
+@pytest.fixture
+def terminal(stdin: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A terminal on which every question about ``airport`` is answered yes; what was asked."""
     asked: list[str] = []
 
@@ -57,14 +68,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             raise typer.Abort
         return "airport" in text
 
-    class Terminal:
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr(typer, "confirm", confirm)
-    monkeypatch.setattr("airflow_provider_schemamig.cli.commands.new.sys", type("Sys", (), {"stdin": Terminal()}))
     yield asked
     assert sys.stdin is not None
+
+
+def test_the_end_of_input_at_a_question_ends_the_command(run: Run, begun: Path, stdin: None) -> None:
+    stopped = run("new", "Airports by code", "--release", begun)
+    assert (stopped.exit_code, "Stopped by Ctrl-D" in stopped.stderr) == (130, True)
+    assert not (begun / "migrations/v1_1_0.py").exists()
 
 
 def test_renames_are_asked_on_a_terminal(run: Run, begun: Path, terminal: list[str]) -> None:
