@@ -9,46 +9,41 @@ The folder is written first, release.toml last; a process that dies in between i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
-from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, known, next_version
-from airflow_provider_schemamig.core.release.merge.chain import Create, MergedStep
+from airflow_provider_schemamig.core.release.authoring.next_version import known
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
 from airflow_provider_schemamig.core.upgrade.context.context import close_expired_holds, no_open_deployment
+from airflow_provider_schemamig.core.upgrade.drift.accepted import Taken, in_release, taken_back, unreleased_after
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
-    began_at,
     foreign_changes,
     refused_by_evolution,
     reversal,
     taken_over,
 )
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
-from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_over, step_to
-from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, ShardMissing, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.drift.release_step import step_to
+from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, unreleased_change
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -71,45 +66,16 @@ class AcceptedDrift:
         }
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """A drifted collection, and what the release will declare of it."""
-
-    foreign: Foreign
-    declared: Declaration
-    physical: Declaration
-    changes: tuple[Change, ...]
-    step: ReleaseStep
-
-    @property
-    def is_for_release(self) -> bool:
-        """Return whether the release has something to say of it: not if only a hidden column changed, or an earlier change was undone."""
-        return bool(self.changes) and self.step.is_needed
-
-    @property
-    def name(self) -> CollectionName:
-        return self.foreign.entry.collection
-
-    @property
-    def has_id_alone(self) -> bool:
-        """Return whether the table is as recorded but for its id, of which no release says anything."""
-        return self.foreign.has_other_id and not self.foreign.changes and not self.foreign.again
-
-    @property
-    def id_text(self) -> str:
-        return f"the ledger knows the table by its new id {self.foreign.head.table_id}"
-
-
 def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> AcceptedDrift:
     """Take over what was done to the named collections, or to all that drifted and can be taken over. No drift: nothing happens.
 
-    The folder's next minor version is written, over its head: the environment's release, or a later one that declares these tables as the
-    ledger does (an earlier ``accept`` wrote it). None is written where a later one contains these very changes already (another
-    environment's ``accept`` wrote it, or a person did). No table gets a commit.
+    The folder's next minor version is written, over the environment's release, or over a later one that can be followed (``_can_follow``:
+    an earlier ``accept`` wrote it). None is written where a later one contains these very changes already (another environment's
+    ``accept`` wrote it, or a person did). No table gets a commit.
 
     An id of its own that somebody gave a table concerns the ledger alone: no release is written for it.
 
-    Raises UnknownCollection, ShardMissing, AnotherTable, CannotAccept, AheadNotInRelease, DeploymentOpen, HoldOpen (its way back would not
+    Raises UnknownCollection, ShardMissing, AnotherTable, CannotAccept, NotInVersions, DeploymentOpen, HoldOpen (its way back would not
     know of the change; one whose time is over is closed, and contract goes on from there), CollectionInUse, Overtaken, and what is wrong
     with the folder.
     """
@@ -122,35 +88,28 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     if not taken:
         return AcceptedDrift(None, (), ())
     close_expired_holds(state)  # or refuse, before a file is written
-    if not any(item.is_for_release for item in taken):
-        assert state.release is not None  # it has tables
-        _record(ledger, state, taken)
-        version = state.release.version
-        notes = (*_remember(env, state, taken, version, started), *left)
-        return AcceptedDrift(version, (), tuple((item.name, item.changes) for item in taken), notes)
+    assert state.release is not None  # it has tables
     folder = known(release_dir)
-    refusals = list(_missing(state, taken, target_of(folder.release, state).steps))
-    if _is_at(folder, state) or (refusals and _is_before(folder, taken)):
-        made = _next(env, folder, state, taken)
-        version, files = made.version, made.write()
-    else:
-        raise_refusals(refusals)
-        version, files = folder.checked().version, ()
+    steps = target_of(folder.release, state).steps
+    version: Version = state.release.version
+    files: tuple[str, ...] = ()
+    if any(item.is_for_release for item in taken):
+        version, files = in_release(env, folder, state, taken, steps)
     _record(ledger, state, taken)
-    notes = (*_remember(env, state, taken, version, started), *left)
+    notes = (*_remember(env, state, taken, version, started), *(() if files else taken_back(folder, taken, steps)), *left)
     return AcceptedDrift(version, files, tuple((item.name, item.changes) for item in taken), notes)
 
 
 # --- what was done -------------------------------------------------------------------------------------------------------------------
 
 
-def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> tuple[list[_Taken], list[str]]:
+def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> tuple[list[Taken], list[str]]:
     """Return what can be taken over, and in words what cannot: nothing else waits for that, unless it was asked for by name."""
     unknown = [name for name in collections if name not in state.objects]
     raise_refusals([UnknownCollection(collection=name) for name in unknown])
     refusals: list[SchemamigError] = []
     left: list[CannotAccept] = []
-    found: list[_Taken] = []
+    found: list[Taken] = []
     heads = read_heads(env, state, [CollectionName(name) for name in collections] or None)
     for name, head in sorted(heads.items()):
         try:
@@ -166,7 +125,7 @@ def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> 
     return found, [f"{refusal.collection} is left as it is: {refusal.message} {refusal.next_action}" for refusal in left]
 
 
-def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> _Taken | None:
+def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> Taken | None:
     if head is None or head.is_another:
         if not named:
             return None  # nothing to take over: `status` shows it
@@ -186,7 +145,7 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
         if step.untold:
             raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_revertible(env, state, foreign))
         step.check()
-        return _Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
+        return Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
@@ -212,64 +171,10 @@ def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head
     return ()
 
 
-# --- the release ---------------------------------------------------------------------------------------------------------------------
-
-
-def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[_Taken]) -> NextVersion:
-    schema = folder.release.snapshots[folder.release.version].text
-    steps: list[DraftStep] = []
-    names: list[str] = []
-    why: list[str] = []
-    for item in taken:
-        if not item.is_for_release:
-            continue  # the ledger takes note
-        step = item.step if _is_at(folder, state) else step_over(item.foreign, item.declared)
-        schema = step.in_schema(schema)
-        steps += [] if step.evolution is None else [DraftStep(step.evolution)]
-        names.append(item.name)
-        why.append(f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}")
-    reason = f"The tables were changed outside of a release: {', '.join(why)}. `schemamig accept` inferred these steps from them."
-    return next_version(folder, schema, f"Take over what was done to {', '.join(names)}", reason, steps)
-
-
-def _who(env: EnvironmentRoot, state: State, item: _Taken) -> str:
-    """Describe by which statements the changes were made, as far as the log still tells."""
-    store = table_store(env, state, item.foreign.entry.shard)
-    began = began_at(store, item.foreign)
-    if began is None:
-        return "some time ago"
-    found = [commit for commit in commits(store, began - 1, item.foreign.head.version) if commit.metadata is not None]
-    return "at " + ", ".join(f"version {commit.version} ({commit.info.get('operation', 'unknown')})" for commit in found[-3:])
-
-
-def _missing(state: State, taken: Sequence[_Taken], steps: Sequence[MergedStep]) -> Iterator[ChangeNotInRelease]:
-    """Yield a refusal for each table of which the folder's steps from here to its head do not contain what was done."""
-    by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
-    for item in taken:
-        missing = missing_in(_unreleased(state, item), by_source.get(item.name), item.step.renames)
-        if missing:
-            yield ChangeNotInRelease(collection=item.name, changes=missing)
-
-
-def _is_at(folder: KnownFolder, state: State) -> bool:
-    return state.release is not None and folder.release.version == state.release.version
-
-
-def _is_before(folder: KnownFolder, taken: Sequence[_Taken]) -> bool:
-    """Return whether the folder's head is what was there before this was done, so that a version with it can follow."""
-    known = folder.release.declarations(folder.release.version)
-    return all(known.get(item.name) == item.foreign.entry.declared for item in taken if item.is_for_release)
-
-
 # --- the ledger ----------------------------------------------------------------------------------------------------------------------
 
 
-def _unreleased(state: State, item: _Taken) -> UnreleasedChange:
-    assert state.leader is not None  # who has collections had a leader
-    return unreleased_change(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
-
-
-def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
+def _record(ledger: LedgerWriter, seen: State, taken: Sequence[Taken]) -> None:
     """Write what was taken over in ONE append; if a twin took over the very same, nothing is left to do."""
 
     def decide(state: State) -> Sequence[Update]:
@@ -290,7 +195,7 @@ def _record(ledger: LedgerWriter, seen: State, taken: Sequence[_Taken]) -> None:
     ledger.transact(decide, Leadership(seen.leader.generation, seen.leader.epoch))
 
 
-def _check_not_reverted(env: EnvironmentRoot, state: State, taken: Sequence[_Taken]) -> None:
+def _check_not_reverted(env: EnvironmentRoot, state: State, taken: Sequence[Taken]) -> None:
     """Raise Overtaken where a table is not as it was seen, or is about to be: somebody may revert the drift meanwhile."""
     for item in taken:
         if state.intents_of(item.foreign.entry.shard):
@@ -302,17 +207,17 @@ def _check_not_reverted(env: EnvironmentRoot, state: State, taken: Sequence[_Tak
             raise Overtaken(collection=item.name)
 
 
-def _is_recorded(state: State, item: _Taken) -> bool:
+def _is_recorded(state: State, item: Taken) -> bool:
     entry, head = state.entry(item.name), item.foreign.head
     return (entry.physical, entry.stored_names, state.shard_of(item.name).table_id) == (item.physical, names_of(head), head.table_id)
 
 
-def _accepted(state: State, item: _Taken) -> list[Update]:
+def _accepted(state: State, item: Taken) -> list[Update]:
     entry, head = item.foreign.entry, item.foreign.head
     known = [Put(replace(state.shards[entry.shard], table_id=head.table_id))] if item.foreign.has_other_id else []
     if item.has_id_alone:
         return list(known)
-    ahead, before = _unreleased(state, item) if item.step.is_needed else None, state.unreleased_of(item.name)
+    ahead, before = unreleased_after(state, item) if item.step.is_needed else None, state.unreleased_of(item.name)
     assert state.release is not None  # it has tables
     schema_id = state.next_schema_id(item.name)
     made = SchemaEntry(
@@ -335,7 +240,7 @@ def _accepted(state: State, item: _Taken) -> list[Update]:
     ]
 
 
-def _remember(env: EnvironmentRoot, state: State, taken: Sequence[_Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
+def _remember(env: EnvironmentRoot, state: State, taken: Sequence[Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
     """Write one line of audit a collection, and return the notes."""
     generation = state.leader.generation if state.leader is not None else None
     ids = {item.name: item.id_text for item in taken if item.foreign.has_other_id}

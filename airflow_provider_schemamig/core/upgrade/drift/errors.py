@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.ledger.admin.findings import REMEDIES
+from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease
 from airflow_provider_schemamig.exceptions import Refusal
 
 _NO_OTHER_WAY = (
@@ -25,6 +26,15 @@ class CannotAccept(Refusal):
         if not self.undoable:
             return _NO_OTHER_WAY.format(collection=self.collection, other="reverted")
         return f"Revert it (`schemamig revert --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
+
+
+class NotInVersions(ChangeNotInRelease):
+    """The release folder is further than the environment, without what was done to the table, and no version on top could say it."""
+
+    next_action = (
+        "Take the versions that are deployed nowhere out of the folder and run this again; or, if they are deployed elsewhere, revert the "
+        "change (`schemamig revert`), upgrade, and make it again."
+    )
 
 
 class CannotRevert(Refusal):

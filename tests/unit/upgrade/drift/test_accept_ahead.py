@@ -115,10 +115,8 @@ def test_accepted_from_the_release_on(tmp_path: Path, case: Case) -> None:
 
 NIGHTS = [
     ((added("x"),), (added("y"),), "id a b x y", {"id": 1, "a": "a", "b": "b", "x": None, "y": None}),
-    ((added("x"),), (renamed("x", "y"),), "id a b y", {"id": 1, "a": "a", "b": "b", "y": None}),
-    ((renamed("a", "c"),), (renamed("c", "d"), added("x")), "id d b x", {"id": 1, "d": "a", "b": "b", "x": None}),
-    ((renamed("a", "c"),), (dropped("c"),), "id b", {"id": 1, "b": "b"}),
-    ((dropped("a"),), (renamed("b", "a"),), "id a", {"id": 1, "a": "b"}),
+    ((renamed("a", "c"),), (added("x"),), "id c b x", {"id": 1, "c": "a", "b": "b", "x": None}),
+    ((dropped("a"),), (added("x"), added("y")), "id b x y", {"id": 1, "b": "b", "x": None, "y": None}),
 ]
 
 
@@ -141,6 +139,59 @@ def test_accepted_on_two_nights_before_the_upgrade(
     assert tables.snapshot(lake.path("t")).rows == [row]
     assert lake.state.unreleased_of(CollectionName("t")) is None
     whole(lake)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((added("x"),), (renamed("x", "y"),)),
+        ((dropped("a"),), (added("a"), added("x"))),
+        ((renamed("a", "c"),), (renamed("c", "d"),)),
+        ((renamed("a", "c"),), (dropped("c"),)),
+        ((dropped("a"),), (renamed("b", "a"),)),
+    ],
+)
+def test_accept_ahead_what_no_version_on_top_says_is_refused_until_the_one_below_is_taken_out(
+    tmp_path: Path, first: tuple[Change, ...], second: tuple[Change, ...]
+) -> None:
+    lake, folder = unreleased(tmp_path)
+    tables.insert(lake.path("t"), [{"id": 1, "a": "a", "b": "b"}])
+    shutil.copytree(folder, tmp_path / "before")
+    for change in first:
+        change(lake.path("t"))
+    commands.accept(lake.env, folder)
+    for change in second:
+        change(lake.path("t"))
+    shown = tables.snapshot(lake.path("t")).rows
+    with refused("ahead_not_in_release", "t") as found:
+        commands.accept(lake.env, folder)
+    assert "Take the versions that are deployed nowhere out of the folder" in found[0].next_action
+    commands.accept(lake.env, tmp_path / "before")
+    lake.upgrade(tmp_path / "before")
+    assert tables.snapshot(lake.path("t")).rows == shown
+    whole(lake)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ((dropped("a"),), (added("a"),), "drops a"),
+        ((dropped("a", "b"),), (added("a"),), "drops a"),
+        ((renamed("a", "c"),), (dropped("c"), added("a")), "calls a c"),
+    ],
+)
+def test_accept_ahead_what_the_version_below_undoes_is_told(
+    tmp_path: Path, first: tuple[Change, ...], second: tuple[Change, ...], said: str
+) -> None:
+    lake, folder = unreleased(tmp_path)
+    for change in first:
+        change(lake.path("t"))
+    commands.accept(lake.env, folder)
+    for change in second:
+        change(lake.path("t"))
+    found = commands.accept(lake.env, folder)
+    assert found.files == ()
+    assert [said in note and "take the versions up to 1.2.0 out of the folder" in note for note in found.notes if "1.2.0" in note] == [True]
 
 
 def test_another_environment_takes_over_both_nights_at_once(tmp_path: Path) -> None:
