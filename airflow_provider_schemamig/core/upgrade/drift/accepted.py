@@ -37,7 +37,7 @@ class Taken:
 
     @property
     def is_for_release(self) -> bool:
-        """Return whether the release has something to say of it: not if only a hidden column changed, or an earlier change was taken_back."""
+        """Return whether the release has something to say of it: not if only a hidden column changed, or an earlier change was undone."""
         return bool(self.changes) and self.step.is_needed
 
     @property
