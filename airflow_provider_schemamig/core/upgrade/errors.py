@@ -273,9 +273,9 @@ class ChangeNotInRelease(Refusal):
 
 
 class RenamedOutsideRelease(Refusal):
-    """A release's query reads a collection that was renamed or dropped outside of one. ``now``: its name here; None: it is gone.
+    """A release's query reads a collection that was changed outside of one. ``now``: its name here; None: it is gone.
 
-    ``columns``: those whose names other columns of it have here.
+    ``columns``: those that the query takes for others, or does not find, in words.
     """
 
     code = "moved_ahead"
@@ -285,16 +285,15 @@ class RenamedOutsideRelease(Refusal):
     @property
     def message(self) -> str:
         if self.columns:
-            return f"this release rewrites or reads it, but since an `alter` other columns have their names: {'; '.join(self.columns)}."
+            columns = "; ".join(self.columns)
+            return f"this release rewrites or reads it, but it has not the columns of the release before: {columns}."
         where = "was dropped" if self.now is None else f"is called {self.now} here"
         return f"this release rewrites, replaces or reads it, but it {where} since an `alter`."
 
     @property
     def next_action(self) -> str:
         if self.columns:
-            return (
-                "Take the names back first (`schemamig alter`), or deploy a release first that has the same renames and reads none of it."
-            )
+            return "Deploy a release first that has the same changes and reads none of it, or take them back first (`schemamig alter`)."
         if self.now is None:
             return "Deploy a release first that has its removal and nothing that reads it."
         return f"Take the name back first: `schemamig alter --env URI 'ALTER TABLE {self.now} RENAME TO {self.collection}'`."

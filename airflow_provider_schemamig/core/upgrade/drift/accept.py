@@ -90,13 +90,13 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     close_expired_holds(state)  # or refuse, before a file is written
     assert state.release is not None  # it has tables
     folder = known(release_dir)
-    steps = target_of(folder.release, state).steps
+    target = target_of(folder.release, state)
     version: Version = state.release.version
     files: tuple[str, ...] = ()
     if any(item.is_for_release for item in taken):
-        version, files = in_release(env, folder, state, taken, steps)
+        version, files = in_release(env, folder, state, taken, target)
     _record(ledger, state, taken)
-    notes = (*_remember(env, state, taken, version, started), *(() if files else taken_back(folder, taken, steps)), *left)
+    notes = (*_remember(env, state, taken, version, started), *(() if files else taken_back(folder, taken)), *left)
     return AcceptedDrift(version, files, tuple((item.name, item.changes) for item in taken), notes)
 
 

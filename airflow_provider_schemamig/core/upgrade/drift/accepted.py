@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Version
 from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep
-from airflow_provider_schemamig.core.schema.changes import AddColumn, Change
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.paths import field_at, translate
+from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, began_at
 from airflow_provider_schemamig.core.upgrade.drift.errors import NotInVersions
 from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_over
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, unreleased_change
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -61,12 +62,15 @@ def unreleased_after(state: State, item: Taken) -> UnreleasedChange:
 
 
 def in_release(
-    env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]
+    env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target
 ) -> tuple[Version, tuple[str, ...]]:
-    """Return the version that contains what was done, and the files that were written for it. Raises NotInVersions."""
+    """Return the version that contains what was done, and the files that were written for it. Raises NotInVersions.
+
+    ``target``: the folder's head, from here.
+    """
     assert state.release is not None  # it has tables
-    refusals = list(_missing(state, taken, steps))
-    if folder.release.version == state.release.version or (refusals and _can_follow(folder, state, taken, steps)):
+    refusals = list(_missing(state, taken, target.steps))
+    if folder.release.version == state.release.version or (refusals and _can_follow(folder, state, taken, target)):
         made = _next(env, folder, state, taken)
         return made.version, made.write()
     raise_refusals(refusals)
@@ -103,27 +107,31 @@ def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:
 
 def _missing(state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]) -> Iterator[NotInVersions]:
     """Yield a refusal for each table of which the folder's steps from here to its head do not contain what was done."""
-    by_source = _by_source(steps)
+    by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
     for item in taken:
         missing = missing_in(unreleased_after(state, item), by_source.get(item.name), item.step.renames)
         if missing:
             yield NotInVersions(collection=item.name, changes=missing)
 
 
-def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]) -> bool:
+def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target) -> bool:
     """Return whether a version with what was done can stand on a head that is not deployed here.
 
-    The head declares the tables as they were before. Of a table that it changes only columns may have come that the environment's release
-    does not have: an upgrade makes all versions as one step, in which a column that goes and comes is two.
+    The head declares the tables as they were before. Of a table that it changes or reads only columns may have come that the environment's
+    release does not have: an upgrade makes all versions as one step, in which a column that goes and comes is two.
     """
-    head, changed = folder.release.declarations(folder.release.version), _by_source(steps)
+    head = folder.release.declarations(folder.release.version)
+    changed = {step.old.name for step in target.steps if not isinstance(step, Create)}
+    copied = {step.old.name for step in target.steps if not isinstance(step, Create | Evolve)}
+    read = {found.collection for _, inputs in target.fill_inputs for found in inputs}
     for item in taken:
         unreleased = state.unreleased_of(item.name)
         if not item.is_for_release:
             continue
-        if head.get(item.name) != item.foreign.entry.declared or (unreleased is None and item.name in changed):
+        if head.get(item.name) != item.foreign.entry.declared or item.name in copied or (unreleased is None and item.name in changed):
             return False
-        if unreleased is not None and not all(_is_new(change, unreleased.released) for change in item.changes):
+        released = item.foreign.entry.declared if unreleased is None else unreleased.released
+        if (unreleased is not None or item.name in read) and not all(_is_new(change, released) for change in item.changes):
             return False
     return True
 
@@ -132,22 +140,25 @@ def _is_new(change: Change, released: Declaration) -> bool:
     return isinstance(change, AddColumn) and field_at(released.fields, change.path) is None
 
 
-def taken_back(folder: KnownFolder, taken: Sequence[Taken], steps: Sequence[MergedStep]) -> Iterator[str]:
-    """Say which of the columns that came the folder's versions drop or rename: they were made when a column of that name had gone."""
-    by_source, version = _by_source(steps), folder.release.version
+def taken_back(folder: KnownFolder, taken: Sequence[Taken]) -> Iterator[str]:
+    """Say what of it the folder's head, which is not deployed here, has otherwise: it was made when the table was another one."""
+    head, version = folder.release.declarations(folder.release.version), folder.release.version
     for item in taken:
-        step = by_source.get(item.name)
-        if not isinstance(step, Evolve):
-            continue
-        for change in item.changes:
-            if not isinstance(change, AddColumn) or field_at(step.old.fields, change.path) is None:
-                continue
-            now = translate(change.path, step.renames)
-            if now != change.path or field_at(step.new.fields, now) is None:
-                does = f"calls {change.path} {now}" if now != change.path else f"drops {change.path}"
-                not_meant = f"if that is not meant, take the versions up to {version} out of the folder, or give {change.path} another name"
-                yield f"{item.name}: {version}, which is not deployed here, {does}, and the upgrade to it will; {not_meant}"
+        known = head.get(item.declared.name)
+        paths = sorted(set(_touched(item.changes))) if known is not None else []
+        for path in paths:
+            here, there = (field_at(declared.fields, path) is not None for declared in (item.declared, known or item.declared))
+            if here != there:
+                does = (
+                    f"does not have {path}, and the upgrade to it takes it away" if here else f"has {path}, and the upgrade to it adds it"
+                )
+                meant = f"if that is not meant, take the versions up to {version} out of the folder"
+                yield f"{item.name}: {version}, which is not deployed here, {does}; {meant}"
 
 
-def _by_source(steps: Sequence[MergedStep]) -> dict[CollectionName, MergedStep]:
-    return {step.old.name: step for step in steps if not isinstance(step, Create)}
+def _touched(changes: Iterable[Change]) -> Iterator[ColumnPath]:
+    for change in changes:
+        if isinstance(change, AddColumn | DropColumn | RenameColumn):
+            yield change.path
+        if isinstance(change, RenameColumn):
+            yield join(parent_and_name(change.path)[0], change.name)

@@ -13,9 +13,10 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, 
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
-from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.fingerprint import canonical_type, fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration, Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
+from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, RenamedOutsideRelease
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -29,16 +30,16 @@ def from_here(state: State, steps: Sequence[MergedStep], read: Collection[Collec
     """Return the steps of a release over the tables as they are called here.
 
     What it creates or renames may have been created or renamed already, outside of a release. ``read``: the other collections that its
-    queries read. Raises RenamedOutsideRelease for queries over what is not under its released name, or whose columns have names of
-    each other.
+    queries read. Raises RenamedOutsideRelease for queries over what is not under its released name, or has not the release's columns.
     """
     moved = _moved(state)
     queried = set(read) | {step.old.name for step in steps if isinstance(step, Replace | RewriteStep)}
     gone = {**moved, **dict.fromkeys(state.dropped)}
     raise_refusals([RenamedOutsideRelease(collection=name, now=gone[name]) for name in sorted(queried & gone.keys())])
-    read_by_name = sorted({*read, *(step.old.name for step in steps if isinstance(step, RewriteStep))})
-    taken = [(name, _taken_names(state, name)) for name in read_by_name]
-    raise_refusals([RenamedOutsideRelease(collection=name, now=name, columns=columns) for name, columns in taken if columns])
+    rewritten = {step.old.name for step in steps if isinstance(step, RewriteStep)}
+    copied = rewritten | {step.old.name for step in steps if isinstance(step, Replace) and step.old.name in read}
+    unlike = [(name, tuple(_unlike_release(state, name, is_copied=name in copied))) for name in sorted({*read, *rewritten})]
+    raise_refusals([RenamedOutsideRelease(collection=name, now=name, columns=columns) for name, columns in unlike if columns])
     return tuple(sorted((_from_here(state, step, moved) for step in steps), key=lambda step: step.collection))
 
 
@@ -105,15 +106,27 @@ def _renamed_outside(state: State, unreleased: UnreleasedChange) -> dict[ColumnP
     return {path: name for path, name in found.items() if name != parent_and_name(path)[1]}
 
 
-def _taken_names(state: State, collection: CollectionName) -> tuple[str, ...]:
-    """Return the columns of the release whose names other columns have since, outside of a release, in words."""
+def _unlike_release(state: State, collection: CollectionName, *, is_copied: bool) -> Iterator[str]:
+    """Yield the columns that a query of a release, which names those of the release before, takes for others or does not find.
+
+    ``is_copied``: what the query cannot name is lost, too.
+    """
     unreleased = state.unreleased_of(collection) if collection in state.objects else None
     if unreleased is None or not unreleased.released.fields:
-        return ()
+        return
     made = _renamed_outside(state, unreleased)
-    moved = {path: join(parent_and_name(translate(path, made))[0], name) for path, name in made.items()}
-    taken = {path for path, now in moved.items() if field_at(unreleased.declared.fields, path) or field_at(unreleased.released.fields, now)}
-    return tuple(f"{path} is called {moved[path]} here" for path in sorted(taken))
+    here: dict[ColumnPath, ColumnPath] = {}
+    for path, before in walk(unreleased.released.fields):
+        here[path] = join(parent_and_name(translate(path, made))[0], made.get(path, parent_and_name(path)[1]))
+        now = field_at(unreleased.declared.fields, here[path])
+        if path in made:
+            yield f"{path} is called {here[path]} here"
+        elif now is None:
+            yield f"{path} was dropped here"
+        elif isinstance(before.type, Primitive) and canonical_type(now.type) != canonical_type(before.type):
+            yield f"{path} is {type_sql(now.type)} here"
+    if is_copied:
+        yield from (f"{path} is new here" for path, _ in walk(unreleased.declared.fields) if path not in here.values())
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Deployment
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.online.operation import filled
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.queries.casts import casts_over_source
@@ -230,24 +230,29 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
         assert view.state is not None  # what evolves is there
         physical = physical_after(view.state, source, planned.plan.ends)
         # A column that is only just added has no rows to ask, also where it lies hidden since an earlier attempt.
-        there = {path for path, _ in walk(physical.fields)} - filled(chains)
-        empty = _added(physical, planned.online[source].table, filled(chains))
+        given = {path.lower() for path in filled(chains)}
+        there = {path.lower() for path, _ in walk(physical.fields)} - given
+        empty = _added(physical, planned.online[source].table, given)
         for operation in (operation for chain in chains for operation in chain):
             asked = [question for question in operation.questions if _can_be_asked(view, source, question.refers)]
-            if there.issuperset(operation.columns) or operation.asks:
+            columns = {path.lower() for path in operation.columns}  # a CHECK may spell them as it likes
+            if there.issuperset(columns) or operation.asks:
                 checks += [check_of(env, view.state, source, question) for question in asked]
-            elif {*there, *empty}.issuperset(operation.columns):
+            elif {*there, *empty}.issuperset(columns):
                 shown = ", ".join([*(quote(field.name) for field in physical.fields), *empty.values()])
                 rules = [check_of(env, view.state, source, question) for question in asked if question.kind == "check"]
                 checks += [{**rule, "projection": shown} for rule in rules]
     return checks
 
 
-def _added(physical: Declaration, expanded: Declaration, filled: Collection[ColumnPath]) -> dict[ColumnPath, str]:
-    """Return the columns that no row has a value in when rules over them are enforced, each as an item of a select list."""
-    names = {field.name.lower() for field in physical.fields}
-    new = (field for field in expanded.fields if field.name.lower() not in names and field.name not in filled)
-    return {ColumnPath(field.name): f"CAST(NULL AS {type_sql(field.type)}) AS {quote(field.name)}" for field in new}
+def _added(physical: Declaration, expanded: Declaration, filled: Collection[str]) -> dict[str, str]:
+    """Return the columns that no row has a value in when rules over them are enforced, each as an item of a select list.
+
+    Names, also those of ``filled``, are in small letters.
+    """
+    known = {*(field.name.lower() for field in physical.fields), *filled}
+    new = (field for field in expanded.fields if field.name.lower() not in known)
+    return {field.name.lower(): f"CAST(NULL AS {type_sql(field.type)}) AS {quote(field.name)}" for field in new}
 
 
 def _can_be_asked(view: View, *names: CollectionName | None) -> bool:

@@ -175,13 +175,15 @@ def test_accept_ahead_what_no_version_on_top_says_is_refused_until_the_one_below
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ((dropped("a"),), (added("a"),), "drops a"),
-        ((dropped("a", "b"),), (added("a"),), "drops a"),
-        ((renamed("a", "c"),), (dropped("c"), added("a")), "calls a c"),
+        ((dropped("a"),), (added("a"),), ("does not have a",)),
+        ((dropped("a", "b"),), (added("a"),), ("does not have a",)),
+        ((renamed("a", "c"),), (dropped("c"), added("a")), ("does not have a", "has c")),
+        ((renamed("a", "c"),), (renamed("c", "a"),), ("does not have a", "has c")),
+        ((added("x"), added("y")), (dropped("x"),), ("has x",)),
     ],
 )
 def test_accept_ahead_what_the_version_below_undoes_is_told(
-    tmp_path: Path, first: tuple[Change, ...], second: tuple[Change, ...], said: str
+    tmp_path: Path, first: tuple[Change, ...], second: tuple[Change, ...], said: tuple[str, ...]
 ) -> None:
     lake, folder = unreleased(tmp_path)
     for change in first:
@@ -191,7 +193,8 @@ def test_accept_ahead_what_the_version_below_undoes_is_told(
         change(lake.path("t"))
     found = commands.accept(lake.env, folder)
     assert found.files == ()
-    assert [said in note and "take the versions up to 1.2.0 out of the folder" in note for note in found.notes if "1.2.0" in note] == [True]
+    notes = [note for note in found.notes if "take the versions up to 1.2.0 out of the folder" in note]
+    assert [f"deployed here, {text}" in note for text, note in zip(said, notes, strict=True)] == [True] * len(said)
 
 
 def test_another_environment_takes_over_both_nights_at_once(tmp_path: Path) -> None:
@@ -205,6 +208,22 @@ def test_another_environment_takes_over_both_nights_at_once(tmp_path: Path) -> N
     assert (str(commands.accept(other.env, folder).version), commands.accept(other.env, folder).version) == ("1.3.0", None)
     other.upgrade(folder)
     whole(other)
+
+
+def test_a_version_on_top_of_one_that_reads_the_table_brings_columns_only(tmp_path: Path) -> None:
+    """The query of 1.2.0 names the columns of 1.1.0, which an upgrade to both would not find."""
+    lake, folder = unreleased(tmp_path)
+    fill = 'replacement("w", fill="SELECT id, a FROM {t}")'
+    folder = releases(
+        tmp_path / "more", (FIRST, ""), (SECOND, 'evolution("t", rename={"id0": "id"})'),
+        (f"{SECOND}\nCREATE TABLE w (id BIGINT, a STRING);\n", fill),
+    )[2]  # fmt: skip
+    foreign.add_column(lake.path("t"), "x")
+    assert str(commands.accept(lake.env, folder).version) == "1.3.0"
+    assert commands.plan(lake.env, folder).refusals == ()
+    foreign.drop_column(lake.path("t"), "b")
+    with refused("ahead_not_in_release", "t"):
+        commands.accept(lake.env, folder)
 
 
 REFUSED = [

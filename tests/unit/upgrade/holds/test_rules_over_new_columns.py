@@ -58,7 +58,7 @@ def test_a_rule_that_a_new_column_breaks_is_told_before_the_hold_ends(tmp_path: 
 
 
 def test_a_rule_that_a_new_column_breaks_is_told_by_preflight(tmp_path: Path) -> None:
-    second = "CREATE TABLE t (id BIGINT, d DECIMAL(10, 2), CONSTRAINT k CHECK (d IS NOT NULL OR id > 1));"
+    second = "CREATE TABLE t (id BIGINT, d DECIMAL(10, 2), CONSTRAINT k CHECK (D IS NOT NULL OR ID > 1));"
     found = releases(tmp_path, ("CREATE TABLE t (id BIGINT);", ""), (second, 'evolution("t")'))
     lake = deployed(tmp_path, found[0], found[1])
     tables.insert(lake.path("t"), [{"id": 1}, {"id": 2}])
