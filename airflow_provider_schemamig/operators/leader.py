@@ -198,6 +198,7 @@ class ContractOperator(LeaderOperator, LineageOperator):
             how = {"ignore_nodes": as_flag("ignore_nodes", self.ignore_nodes), "at_once": as_flag("at_once", self.at_once)}
             outcome = commands.contract(self.hook.environment, generation, **how, listen=self.listener())
         except HoldInUse as in_use:
+            run_notes.say(self._context or {}, f"nothing is ended: {self.typed(in_use)}")
             self.skip_for(str(in_use))
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:

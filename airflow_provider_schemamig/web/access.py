@@ -21,6 +21,12 @@ def may_see(user: BaseUser, dag_id: str) -> bool:
     return get_auth_manager().is_authorized_dag(method="GET", details=_details(dag_id), user=user)
 
 
+def may_see_runs(user: BaseUser, dag_id: str) -> bool:
+    """Return whether the user may see the runs of a DAG."""
+    manager, details = get_auth_manager(), _details(dag_id)
+    return manager.is_authorized_dag(method="GET", access_entity=DagAccessEntity.RUN, details=details, user=user)
+
+
 def may_trigger(user: BaseUser, dag_id: str) -> bool:
     """Return whether the user may trigger a DAG."""
     manager, details = get_auth_manager(), _details(dag_id)

@@ -21,8 +21,7 @@ from airflow_provider_schemamig.web import runs
 from airflow_provider_schemamig.web.access import doer
 from airflow_provider_schemamig.web.pages import Known, reader
 from airflow_provider_schemamig.web.places import Place
-
-CONTROL, ROLLBACK, RESTORE = "schemamig_control", "schemamig_rollback", "schemamig_restore"
+from airflow_provider_schemamig.web.runs import CONTROL, RESTORE, ROLLBACK
 
 actions = APIRouter()
 
@@ -223,7 +222,7 @@ async def _run(place: Place, user: BaseUser, dag_id: str, verb: str, asked: Aske
         run_id = await asyncio.to_thread(runs.start, dag_id, user, full)
     except SchemamigError as error:
         return _answer({"error": error.to_json()})
-    text = f"{dag_id} does it: run {run_id}. Whether it could stands there; what was done, in History, too."
+    text = f"{dag_id} does it: run {run_id}. Whether it could is told here, under Asked for lately; what was done, in History, too."
     return _answer({"text": text, "dag_id": dag_id, "run_id": run_id})
 
 

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.html.render import STATIC, render, report_h
 from airflow_provider_schemamig.visible import visible
 from airflow_provider_schemamig.web import runs
 from airflow_provider_schemamig.web.access import Viewer, may_see, viewer
+from airflow_provider_schemamig.web.lately import AskedRun, asked_lately, of_place, unmended
 from airflow_provider_schemamig.web.places import Place, key_of_run, place_of, places, run_of
 from airflow_provider_schemamig.web.reading import UNREACHABLE, Look, PageReader
 
@@ -86,7 +87,12 @@ async def environments(request: Request, user: Viewer) -> Response:
     known = await asyncio.to_thread(places)
     looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
     following = await asyncio.to_thread(_seen_releases, user)
-    rows = [(place, look, _due(following.get(place.given), look)) for place, look in zip(known, looks, strict=True)]
+    asked = await asyncio.to_thread(asked_lately, user)
+    failed = [unmended(of_place(asked, place)) for place in known]
+    rows = [
+        (place, look, _due(following.get(place.given), look), runs_failed)
+        for place, look, runs_failed in zip(known, looks, failed, strict=True)
+    ]
     found = [look.document or {} for look in looks]
     counts = [
         ("environments", len(known), ""),
@@ -95,12 +101,13 @@ async def environments(request: Request, user: Viewer) -> Response:
         ("upgrades under way", sum(1 for item in found if item.get("open")), "warn"),
         ("paused", sum(1 for item in found if any(control["paused"] for control in item.get("controls", ()))), "warn"),
         ("upgrades failed", sum(1 for item in found if (item.get("open") or {}).get("failed")), "bad"),
+        ("asked for and failed", sum(len(runs_failed) for runs_failed in failed), "bad"),
         ("streams waiting", sum(item.get("streams_waiting", 0) for item in found), "warn"),
         ("streams stopped", sum(item.get("streams_stopped", 0) for item in found), "bad"),
         ("ways back open", sum(len(item.get("holds", ())) for item in found), ""),
     ]
-    parts = [f"{place.key} {look.etag}" for place, look, _ in rows] + [f"{name} {item.version}" for name, item in following.items()]
-    etag = "|".join(parts)
+    parts = [f"{place.key} {look.etag}" for place, look, *_ in rows] + [f"{name} {item.version}" for name, item in following.items()]
+    etag = "|".join([*parts, *(run.mark for runs_failed in failed for run in runs_failed)])
     return await page(request, "environments.html", title="schemamig", view="Environments", etag=etag, rows=rows, counts=counts)
 
 
@@ -115,10 +122,10 @@ def _due(following: runs.NextRelease | None, look: Look) -> runs.NextRelease | N
 
 
 @pages.get("/env/{key}/deployments/{generation}", response_class=HTMLResponse)
-async def deployment(request: Request, place: Known, generation: str) -> Response:
+async def deployment(request: Request, user: Viewer, place: Known, generation: str) -> Response:
     """Show one deployment: the plan in words, how far it is, what can be done."""
     look = await reader.look(place, "deployment", generation=_generation(generation))
-    return await _deployment(request, place, look)
+    return await _deployment(request, user, place, look)
 
 
 @pages.get("/run", response_class=HTMLResponse)
@@ -138,10 +145,10 @@ async def run(request: Request, user: Viewer, dag_id: GivenId, run_id: GivenId) 
         text = "This run has claimed no generation: it had nothing to do, or is not that far."
         more: dict[str, Any] = {"heading": "No deployment", "text": text, "links": links, "place": place, "look": overview}
         return await page(request, "message.html", title="schemamig", view="", etag=overview.etag, **more)
-    return await _deployment(request, place, await reader.look(place, "deployment", generation=max(mine)))
+    return await _deployment(request, user, place, await reader.look(place, "deployment", generation=max(mine)))
 
 
-async def _deployment(request: Request, place: Place, look: Look) -> Response:
+async def _deployment(request: Request, user: BaseUser, place: Place, look: Look) -> Response:
     document = look.document
     waiting = None
     if document is not None and "approve" in document["can"]:
@@ -152,9 +159,20 @@ async def _deployment(request: Request, place: Place, look: Look) -> Response:
             document["can"].append("reject")
     title = f"{place.title}: deployment"
     made_by = runs.claim_of(document["deployment"]["claimed_by"]) if document is not None else None
-    more = {"document": document, "waiting": waiting, "runs": ["/".join(made_by)] if made_by else []}
-    etag = f"{look.etag}{'-waits' if waiting else ''}"
+    lately = await _asked_here(user, place)
+    more = {"document": document, "waiting": waiting, "runs": ["/".join(made_by)] if made_by else [], "lately": lately}
+    etag = f"{look.etag}{'-waits' if waiting else ''}{_marks(lately)}"
     return await page(request, "deployment.html", title=title, view="Deployment", etag=etag, place=place, look=look, **more)
+
+
+async def _asked_here(user: BaseUser, place: Place, *verbs: str) -> tuple[AskedRun, ...]:
+    """Return what the page's buttons asked for lately of an environment; with ``verbs`` only those."""
+    found = of_place(await asyncio.to_thread(asked_lately, user), place)
+    return tuple(run for run in found if not verbs or run.verb in verbs)
+
+
+def _marks(lately: tuple[AskedRun, ...]) -> str:
+    return "".join(f"|{run.mark}" for run in lately)
 
 
 @pages.get("/env/{key}/deployments/{generation}/report.html", response_class=HTMLResponse)
@@ -180,22 +198,25 @@ async def table(request: Request, place: Known, collection: Annotated[str, Path(
 
 
 @pages.get("/env/{key}/drift", response_class=HTMLResponse)
-async def drift(request: Request, place: Known) -> Response:
+async def drift(request: Request, user: Viewer, place: Known) -> Response:
     """Show what is not as the ledger says, since when and by whom, and the ways on."""
-    return await _of_document(request, place, "drift", "drift", "Drift")
+    lately = await _asked_here(user, place, "revert", "unmanage")
+    return await _of_document(request, place, "drift", "drift", "Drift", lately)
 
 
 @pages.get("/env/{key}/streams", response_class=HTMLResponse)
-async def streams(request: Request, place: Known) -> Response:
+async def streams(request: Request, user: Viewer, place: Known) -> Response:
     """Show the streams into an environment, and who has which schema."""
-    return await _of_document(request, place, "streams", "streams", "Streams")
+    return await _of_document(request, place, "streams", "streams", "Streams", await _asked_here(user, place, "restore"))
 
 
-async def _of_document(request: Request, place: Place, name: str, title: str, view: str, **arguments: str) -> Response:
+async def _of_document(
+    request: Request, place: Place, name: str, title: str, view: str, lately: tuple[AskedRun, ...] = (), **arguments: str
+) -> Response:
     """Return the view of one document: the template has its name."""
     look = await reader.look(place, name, **arguments)
-    about: dict[str, Any] = {"title": f"{place.title}: {title}", "view": view, "etag": look.etag, "place": place, "look": look}
-    return await page(request, f"{name}.html", **about, document=look.document)
+    about: dict[str, Any] = {"title": f"{place.title}: {title}", "view": view, "place": place, "look": look}
+    return await page(request, f"{name}.html", **about, etag=f"{look.etag}{_marks(lately)}", document=look.document, lately=lately)
 
 
 FILTERS = ("who", "what", "collection", "generation", "since", "until")

@@ -27,6 +27,8 @@ from sqlalchemy import select
 from airflow_provider_schemamig.exceptions import Refusal
 from airflow_provider_schemamig.web.places import TAG
 
+#: The DAGs behind the page's buttons.
+CONTROL, ROLLBACK, RESTORE = "schemamig_control", "schemamig_rollback", "schemamig_restore"
 _CLAIM = "airflow:"
 _WAITING = frozenset({"awaiting_input", "deferred", "running"})
 #: A release folder is looked at again after so many seconds.

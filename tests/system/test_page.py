@@ -23,7 +23,7 @@ from tests.support.airflow.live import LiveAirflow, free_port, live_airflow
 from tests.support.lake import Lake
 from tests.support.page.browser import browser as a_browser
 from tests.support.page.browser import chromium
-from tests.support.page.lakes import MANY, STATES, drifted, fresh, hold, waits
+from tests.support.page.lakes import MANY, STATES, drifted, fresh, hold, hold_drifted, waits
 from tests.support.page.tab import Tab, tab
 from tests.support.processes import wait_until
 
@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(900)]
 
 #: Lakes that a test of buttons changes; the rest are looked at only.
 BUTTONS = {"pressed": waits, "cancelled": waits, "undone": hold, "ended": hold, "mended": drifted, "approved": fresh, "rejected": fresh}
+BUTTONS |= {"refused": hold_drifted}
 DAG_FILES = sorted(path.name for path in DAGS.glob("*.py"))
 
 
@@ -212,6 +213,16 @@ def test_rollback_shows_first_what_it_would_do(page: Tab, airflow: LiveAirflow, 
     run = ended(airflow, page.press("rollback", typed="undone"))
     assert (run["state"], lakes["undone"].version) == ("success", "1.0.0")
     page.sees("rolled_back", 60)
+
+
+def test_a_refused_button_is_told_on_the_page(page: Tab, airflow: LiveAirflow) -> None:
+    page.open("/env/refused/deployments/newest", "#live h2")
+    assert ended(airflow, page.press("rollback", typed="refused"))["state"] == "failed"
+    page.sees("Asked for lately")
+    page.sees("rollback failed: [drift] planes")
+    page.open("/")
+    page.sees("asked for and failed")
+    page.sees("rollback failed")
 
 
 def test_a_hold_is_ended(page: Tab, airflow: LiveAirflow, lakes: dict[str, Lake]) -> None:

@@ -65,10 +65,18 @@ def hold(folder: Path) -> Lake:
 
 
 def drifted(folder: Path) -> Lake:
-    found = fresh(folder)
-    for name in ("planes", "stats"):
-        DeltaTable(str(found.path(name))).alter.add_columns([Field("extra", PrimitiveType("string"))])
-    return found
+    return _with_drift(fresh(folder), "planes", "stats")
+
+
+def hold_drifted(folder: Path) -> Lake:
+    """A lake whose way back is open, and stands still until the drift is gone."""
+    return _with_drift(hold(folder), "planes")
+
+
+def _with_drift(lake: Lake, *names: str) -> Lake:
+    for name in names:
+        DeltaTable(str(lake.path(name))).alter.add_columns([Field("extra", PrimitiveType("string"))])
+    return lake
 
 
 def paused(folder: Path) -> Lake:

@@ -39,7 +39,8 @@ def read(lake: Lake, name: str, **arguments: Any) -> Any:
 
 def drawn(template: str, document: Any, **more: Any) -> str:
     look = Look(json.dumps(document), "2026-11-25T03:00:00+00:00")
-    return render(template, root="./", title="t", view="v", etag="e", place=PLACE, look=look, document=document, **more)
+    values = {"root": "./", "title": "t", "view": "v", "etag": "e", "place": PLACE, "look": look, "lately": ()}
+    return render(template, **values, document=document, **more)
 
 
 def deployment_view(document: Any) -> str:
@@ -119,7 +120,7 @@ def test_a_pause_says_who_and_why_everywhere(lake: Lake) -> None:
 
 
 def row(lake: Lake) -> Any:
-    return PLACE, Look(json.dumps(read(lake, "overview")), "2026-11-25T03:00:00+00:00"), None
+    return PLACE, Look(json.dumps(read(lake, "overview")), "2026-11-25T03:00:00+00:00"), None, ()
 
 
 def test_drift_has_its_commit_its_author_and_the_ways_on(lake: Lake) -> None:

@@ -1,0 +1,119 @@
+"""What was asked for lately of the DAGs behind the page's buttons: who asked for what when, and how its run stands.
+
+Read from Airflow's database, for who may see a DAG's runs. Why a run failed is what its note says (``run_notes``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from airflow_provider_schemamig.credentials import blank_typed
+from airflow_provider_schemamig.links.plan import run_page
+from airflow_provider_schemamig.run_notes import MARK, last_sentences
+from airflow_provider_schemamig.web.access import may_see_runs
+from airflow_provider_schemamig.web.places import Place
+from airflow_provider_schemamig.web.runs import CONTROL, RESTORE, ROLLBACK
+
+#: So long a run is told of, and so many at most.
+LATELY = timedelta(days=1)
+_MOST = 200
+_VERBS = MappingProxyType({ROLLBACK: "rollback", RESTORE: "restore"})
+_KINDS = MappingProxyType({"success": "good", "failed": "bad"})
+_CODE = re.compile(r"\[([a-z_]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRun:
+    """One run. ``given``: the environment as its form has it; ``about``: a collection or a generation, else ""; ``told``: its note."""
+
+    dag_id: str
+    run_id: str
+    given: str
+    verb: str
+    about: str
+    who: str
+    at: str
+    state: str
+    told: str
+
+    @property
+    def address(self) -> str:
+        """Return the path of its page in Airflow."""
+        return urlsplit(run_page(self)).path
+
+    @property
+    def kind(self) -> str:
+        return _KINDS.get(self.state, "busy")
+
+    @property
+    def code(self) -> str | None:
+        """Return the code of the refusal that its note tells."""
+        found = _CODE.search(self.told)
+        return None if found is None else found[1]
+
+    @property
+    def mark(self) -> str:
+        """Return what changes when there is something new to draw."""
+        return f"{self.run_id} {self.state} {len(self.told)}"
+
+
+def asked_lately(user: BaseUser) -> tuple[AskedRun, ...]:
+    """Return the runs that the user may see, the newest first."""
+    seen = [dag_id for dag_id in (CONTROL, ROLLBACK, RESTORE) if may_see_runs(user, dag_id)]
+    query = (
+        select(DagRun)
+        .where(DagRun.dag_id.in_(seen), DagRun.run_after >= datetime.now(UTC) - LATELY)
+        .order_by(DagRun.run_after.desc(), DagRun.id.desc())
+        .limit(_MOST)
+    )
+    with create_session() as session:
+        runs = session.scalars(query).all() if seen else ()
+        told = last_sentences(session, [run.id for run in runs])
+        return tuple(_asked(run, told.get(run.id, "").removeprefix(MARK)) for run in runs)
+
+
+def of_place(runs: Iterable[AskedRun], place: Place) -> tuple[AskedRun, ...]:
+    """Return those that work on an environment, however their form calls it."""
+    names = {place.given, place.location, place.uri} - {""}
+    return tuple(run for run in runs if run.given in names)
+
+
+def unmended(runs: Iterable[AskedRun]) -> tuple[AskedRun, ...]:
+    """Return the failed ones that nobody has asked for anew since."""
+    return tuple(run for run in _newest(runs) if run.state == "failed")
+
+
+def _newest(runs: Iterable[AskedRun]) -> Iterator[AskedRun]:
+    known = set()
+    for run in runs:
+        if (same := (run.verb, run.about)) not in known:
+            known.add(same)
+            yield run
+
+
+def _asked(run: DagRun, told: str) -> AskedRun:
+    conf: dict[str, Any] = run.conf if isinstance(run.conf, dict) else {}
+    verb = _VERBS.get(run.dag_id) or str(conf.get("action") or "")
+    subject = conf.get("collection") or (f"generation {conf['generation']}" if conf.get("generation") else "")
+    return AskedRun(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        given=str(conf.get("environment") or conf.get("target") or ""),
+        verb=verb,
+        about=blank_typed(str(subject)),
+        who=run.triggering_user_name or "",
+        at=run.run_after.isoformat(),
+        state=str(getattr(run.state, "value", run.state)),
+        told=told,
+    )
