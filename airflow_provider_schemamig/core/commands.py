@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as rebuild_ledger
     from airflow_provider_schemamig.core.upgrade.table_changes import table_changes, tables_now
     from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
+    from airflow_provider_schemamig.core.upgrade.tasks.gate import approve, reject
     from airflow_provider_schemamig.core.upgrade.tasks.leader import (
-        approve,
         cancel,
         change,
         cleanup,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
         expand,
         go_through,
         promote,
-        reject,
         rollback,
         upgrade,
     )
@@ -90,7 +89,7 @@ _HOMES = {
     "accept": ("upgrade.drift.accept", "accept"),
     "adopt": ("upgrade.adopt.adopt", "adopt"),
     "alter": ("upgrade.alter", "alter"),
-    "approve": ("upgrade.tasks.leader", "approve"),
+    "approve": ("upgrade.tasks.gate", "approve"),
     "approved": ("upgrade.tasks.read_only", "approved"),
     "backup_ledger": ("ledger.admin.backup", "backup"),
     "behind": ("upgrade.tasks.read_only", "behind"),
@@ -138,7 +137,7 @@ _HOMES = {
     "rebuild_ledger": ("upgrade.rebuild.rebuild", "rebuild"),
     "refresh": ("replication.cluster.registry", "refresh"),
     "rehearsal": ("testing.rehearse", "rehearsal"),
-    "reject": ("upgrade.tasks.leader", "reject"),
+    "reject": ("upgrade.tasks.gate", "reject"),
     "replicate_once": ("replication.replicate", "replicate_once"),
     "restore_ledger": ("ledger.admin.backup", "restore"),
     "restore_rows": ("replication.restore.restore", "restore"),

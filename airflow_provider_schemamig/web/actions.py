@@ -130,7 +130,7 @@ async def throttle(place: Known, user: Controller, asked: LimitsAsked) -> JSONRe
 async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
     """Approve a plan; an approval of Airflow's that waits for it is answered, too."""
     waiting = await _waiting(place, user, asked.generation)
-    found = await reader.act(place, "approve", user.get_name(), **asked.model_dump())
+    found = await reader.act(place, "approve", user.get_name(), **asked.model_dump(), again=waiting is not None)
     if "error" not in found and waiting is not None:
         await asyncio.to_thread(runs.answer, waiting, user, approve=True)
         found = {"text": f"{found['text']} Airflow's approval is answered."}
@@ -143,13 +143,10 @@ async def reject(place: Known, user: Controller, asked: PlanAsked) -> JSONRespon
     waiting = await _waiting(place, user, asked.generation)
     if waiting is None:
         return await _run(place, user, CONTROL, "reject", asked, {"action": "cancel", "generation": asked.generation})
-    found = await reader.act(
-        place, "ask", user.get_name(), what="reject", collection=None, generation=asked.generation, reason=asked.reason
-    )
-    if "error" in found:
-        return _answer(found)
-    await asyncio.to_thread(runs.answer, waiting, user, approve=False)
-    return _answer({"text": "The plan is rejected: the run ends, the environment stays as it is."})
+    found = await reader.act(place, "reject", user.get_name(), **asked.model_dump())
+    if "error" not in found:
+        await asyncio.to_thread(runs.answer, waiting, user, approve=False)
+    return _answer(found)
 
 
 async def _waiting(place: Place, user: BaseUser, generation: int) -> runs.WaitingApproval | None:

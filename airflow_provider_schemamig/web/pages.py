@@ -151,18 +151,25 @@ async def run(request: Request, user: Viewer, dag_id: GivenId, run_id: GivenId) 
 async def _deployment(request: Request, user: BaseUser, place: Place, look: Look) -> Response:
     document = look.document
     waiting = None
-    if document is not None and "approve" in document["can"]:
-        waiting = await asyncio.to_thread(runs.waiting_approval, document["deployment"]["claimed_by"])
-        if document["deployment"]["approved_by"] and waiting is None:
-            document["can"].remove("approve")
-        if "approve" in document["can"]:
-            document["can"].append("reject")
+    if document is not None:
+        waiting = await _offer_answers(document)
     title = f"{place.title}: deployment"
     made_by = runs.claim_of(document["deployment"]["claimed_by"]) if document is not None else None
     lately = await _asked_here(user, place)
     more = {"document": document, "waiting": waiting, "runs": ["/".join(made_by)] if made_by else [], "lately": lately}
     etag = f"{look.etag}{'-waits' if waiting else ''}{_marks(lately)}"
     return await page(request, "deployment.html", title=title, view="Deployment", etag=etag, place=place, look=look, **more)
+
+
+async def _offer_answers(document: dict[str, Any]) -> runs.WaitingApproval | None:
+    """Return the approval of Airflow's that waits; put into ``can`` whether it, or the ledger, takes an answer."""
+    about, can = document["deployment"], document["can"]
+    if not can or about["state"] != "claimed":
+        return None
+    waiting = await asyncio.to_thread(runs.waiting_approval, about["claimed_by"])
+    is_open = waiting is not None or not (about["approved_by"] or about["rejected"])
+    document["can"] = [*(["approve", "reject"] if is_open else []), *(verb for verb in can if verb != "approve")]
+    return waiting
 
 
 async def _asked_here(user: BaseUser, place: Place, *verbs: str) -> tuple[AskedRun, ...]:

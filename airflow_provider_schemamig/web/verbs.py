@@ -12,10 +12,9 @@ import pendulum
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, because
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.credentials import blank_typed
 
 
 def pause(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def pause(env: Environment, who: str, *, collection: str | None, reason: str) ->
 
 
 def resume(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
-    return _with_reason(env, who, "resume", reason, _told(commands.resume(env, collection, by=who), "goes on"), collection)
+    return _told(commands.resume(env, collection, by=who, reason=reason), "goes on")
 
 
 def postpone(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def postpone(env: Environment, who: str, *, collection: str | None, reason: str)
 
 
 def force(env: Environment, who: str, *, collection: str, reason: str) -> dict[str, Any]:
-    return _with_reason(env, who, "force", reason, _told(commands.force(env, collection, by=who), "may lock writers out"), collection)
+    return _told(commands.force(env, collection, by=who, reason=reason), "may lock writers out")
 
 
 def throttle(
@@ -47,38 +46,28 @@ def throttle(
 ) -> dict[str, Any]:
     limits: dict[str, Any] = {"rows_per_second": rows_per_second, "max_files": max_files, "commits_per_minute": commits_per_minute}
     hours = None if window is None else (window[0], window[1])
-    control = commands.throttle(env, collection, **limits, window=hours, by=who)
-    return _with_reason(
-        env,
-        who,
-        "throttle",
-        reason,
-        _told(control, "has these limits" if any((*limits.values(), hours)) else "has no limits now"),
-        collection,
-    )
+    control = commands.throttle(env, collection, **limits, window=hours, by=who, reason=reason)
+    return _told(control, "has these limits" if any((*limits.values(), hours)) else "has no limits now")
 
 
-def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str) -> dict[str, Any]:
-    """Record the approval. Raises PlanChanged where the plan is another one by now."""
-    approval = commands.approve(env, Generation(generation), plan, who)
-    told = {"text": f"Generation {generation} is approved by {approval.approved_by}."}
-    return _with_reason(env, who, "approve", reason, told, None, generation)
+def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str, again: bool = False) -> dict[str, Any]:
+    """Record the approval; ``again``: Airflow's own waits, also after a no. Raises PlanChanged where the plan is another one by now."""
+    approval = commands.approve(env, Generation(generation), plan, who, reason=reason, again=again)
+    return {"text": f"Generation {generation} is approved by {approval.approved_by}."}
+
+
+def reject(env: Environment, who: str, *, generation: int, plan: str, reason: str) -> dict[str, Any]:
+    """Record the rejection. Raises PlanChanged where the plan is another one by now, WrongState once it was promoted."""
+    note = commands.reject(env, Generation(generation), plan, who, reason)
+    told = f"Generation {generation} is rejected: the environment stays as it is. Start the upgrade again if it is wanted after all."
+    return {"text": f"{told} {note}".rstrip()}
 
 
 def ask(env: Environment, who: str, *, what: str, collection: str | None, generation: int | None, reason: str) -> dict[str, Any]:
     """Write down who asked for a run of a DAG, and why; the run itself is remembered when it has worked."""
-    return _with_reason(env, who, f"{what} asked", reason, {"text": ""}, collection, generation)
-
-
-def _with_reason(
-    env: Environment, who: str, what: str, reason: str, told: dict[str, Any], collection: str | None, generation: int | None = None
-) -> dict[str, Any]:
-    """Write down why, for verbs that keep no reason themselves."""
-    why = " ".join(blank_typed(reason).split())
     number = None if generation is None else Generation(generation)
-    entry = HistoryEntry.ended(what, pendulum.now("UTC"), collection=collection, generation=number, who=who, detail=f"because: {why}")
-    note = append_history(env, entry)
-    return told if note is None else {**told, "text": f"{told['text']} {note}"}
+    about: dict[str, Any] = {"collection": collection, "generation": number, "who": who, "detail": because("", reason)}
+    return {"text": append_history(env, HistoryEntry.ended(f"{what} asked", pendulum.now("UTC"), **about)) or ""}
 
 
 def _told(control: Control, does: str) -> dict[str, Any]:
@@ -92,5 +81,6 @@ VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "force": force,
     "throttle": throttle,
     "approve": approve,
+    "reject": reject,
     "ask": ask,
 }

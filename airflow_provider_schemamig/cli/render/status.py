@@ -157,10 +157,18 @@ def _deployments(deployments: Sequence[Document]) -> Table:
             item["state"],
             minute_of(item["created_at"]),
             item["plan_digest"][:12],
-            item["approved_by"] or "",
+            _answer(item),
             _code(item),
         )
     return table
+
+
+def _answer(item: Document) -> str:
+    """Return who approved the plan, or who rejected it, and why."""
+    no = item.get("rejected")
+    if no is None:
+        return item["approved_by"] or ""
+    return f"rejected by {no['by']}: {no['why']}" if no["why"] else f"rejected by {no['by']}"
 
 
 def _code(item: Document) -> str:

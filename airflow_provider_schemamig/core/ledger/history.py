@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.names import Generation, Version
 from airflow_provider_schemamig.core.storage import ObjectExists
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 COLUMNS = (
@@ -81,6 +82,17 @@ class HistoryEntry:
 def here() -> str:
     """Return this process's user and machine."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def told_reason(reason: str | None) -> str | None:
+    """Return a reason that somebody typed as it is kept and shown: one line, without a credential that was pasted along; None for none."""
+    return "".join(letter for letter in " ".join(blank_typed(reason or "").split()) if letter.isprintable()) or None
+
+
+def because(detail: str, reason: str | None) -> str:
+    """Return the detail of what somebody did, with why."""
+    why = told_reason(reason)
+    return detail if why is None else f"{detail}; because: {why}" if detail else f"because: {why}"
 
 
 def detail_of(reached: Version | None) -> str:

@@ -160,6 +160,24 @@ class PlanChanged(Refusal):
         return "Run preflight again, read the new plan, and approve that one."
 
 
+class PlanRejected(Refusal):
+    """The last word on the plan was a no. ``at``: when, in words."""
+
+    code = "plan_rejected"
+    message = "plan {plan:.12} of generation {generation} was rejected by {by} at {at}{because}."
+    next_action = "Start the upgrade again: preflight claims another generation, whose plan is asked about anew."
+    plan: str
+    generation: int
+    by: str
+    at: str
+    why: str | None = None
+
+    @property
+    def because(self) -> str:
+        """Return the reason, where one was given."""
+        return f": {self.why}" if self.why else ""
+
+
 class UnknownGeneration(Refusal):
     code = "unknown_generation"
     message = "the environment has no deployment of generation {generation}."

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE
+from airflow_provider_schemamig.core.upgrade.context.controls import hours_of, limit_words
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
@@ -93,7 +94,7 @@ def _preparing(item: Preparing) -> dict[str, Any]:
 def deployment_json(state: State, generation: Generation) -> dict[str, Any]:
     """Return one attempt to reach a release: who claimed, approved and promoted what, and when."""
     item = state.deployments[generation]
-    approval = state.approvals.get(generation)
+    approval, no = state.approvals.get(generation), item.rejected
     return {
         "generation": item.generation,
         "from": str(item.source) if item.source is not None else None,
@@ -106,6 +107,7 @@ def deployment_json(state: State, generation: Generation) -> dict[str, Any]:
         "promoted_with": item.promoted_with,
         "promoted_from": item.promoted_from,
         "claimed_by": item.claim_id,
+        "rejected": None if no is None else {"by": no.by, "at": no.at.isoformat(), "why": no.why},
     }
 
 
@@ -179,13 +181,8 @@ def _is_open(state: State, row: Progress) -> bool:
 
 def control_words(control: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return a control's document for people: whom it is about, whether that runs, and the rest of the sentence."""
-    limits = [
-        f"{control['rows_per_second']:,} rows/s" if control["rows_per_second"] else "",
-        f"{control['max_files']:,} files a batch" if control["max_files"] else "",
-        f"{control['commits_per_minute']:,} commits a minute" if control["commits_per_minute"] else "",
-        f"only in the hours {control['window']} UTC" if control["window"] else "",
-    ]
-    name, told = control["collection"] or "all collections", ", ".join(limit for limit in limits if limit) or "no limits"
+    limits = (control["rows_per_second"], control["max_files"], control["commits_per_minute"], control["window"])
+    name, told = control["collection"] or "all collections", limit_words(*limits)
     why = f" ({control['reason']})" if control["reason"] else ""
     by = f" by {control['paused_by']} since {minute_of(control['paused_at'])}{why}" if control["paused_by"] else ""
     if not control["last_step"]:
@@ -207,7 +204,7 @@ def control_json(control: Control) -> dict[str, Any]:
         "rows_per_second": control.rows_per_second,
         "max_files": control.max_files,
         "commits_per_minute": control.commits_per_minute,
-        "window": f"{control.window[0]}-{control.window[1]}" if control.window is not None else None,
+        "window": hours_of(control.window),
         "paused_by": control.paused_by,
         "paused_at": control.paused_at.isoformat() if control.paused_at is not None else None,
         "reason": control.reason,

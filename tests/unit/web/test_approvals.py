@@ -82,7 +82,27 @@ def test_a_rejection_answers_no_and_is_remembered(page: Page, lake: Lake, airflo
     assert page.post("/env/lake/reject", plan(page)).status_code == 200
     assert airflow.answers == [("admin", False)]
     entry = page.document("lake", "history")["entries"][0]
-    assert (entry["what"], entry["who"], entry["detail"]) == ("reject asked", "admin", "because: looked at it")
+    about = plan(page)
+    assert (entry["what"], entry["who"], entry["detail"]) == ("reject", "admin", f"{about['plan']}; because: looked at it")
+
+
+def test_a_rejected_plan_says_so_and_takes_no_answer_any_more(page: Page, lake: Lake, airflow: Any) -> None:
+    page.post("/env/lake/reject", {**plan(page), "reason": "not before Monday"}, who="op")
+    airflow.waits = False
+    view = page.view("/env/lake/deployments/newest")
+    assert "Rejected" in view and "by op" in view and "not before Monday" in view and "start the upgrade again" in view
+    assert 'data-verb="approve"' not in view and 'data-verb="reject"' not in view and 'data-verb="cancel"' in view
+    assert "rejected" in page.view("/")
+    answer = page.post("/env/lake/approve", plan(page))
+    assert answer.status_code == 409 and answer.json()["error"]["code"] == "plan_rejected"
+
+
+def test_a_rejected_plan_is_approved_where_its_gate_asks_again(page: Page, lake: Lake, airflow: Any) -> None:
+    page.post("/env/lake/reject", plan(page))
+    assert 'data-verb="approve"' in page.view("/env/lake/deployments/newest"), "it was cleared, and waits"
+    assert page.post("/env/lake/approve", plan(page)).status_code == 200
+    deployment = page.document("lake", "deployment")["deployment"]
+    assert (deployment["rejected"], deployment["approved_by"]) == (None, "admin")
 
 
 def test_a_rejection_gives_the_generation_up_where_the_ledger_is_the_gate(
@@ -109,3 +129,20 @@ def test_a_run_that_would_not_begin_is_not_written_down(page: Page, lake: Lake) 
     answer = page.post("/env/lake/rollback")
     assert answer.status_code == 409 and answer.json()["error"]["code"] == "run_not_started"
     assert "rollback asked" not in page.get("/env/lake/history.csv").text
+
+
+def test_history_has_each_verb_once_with_its_reason_and_what_was_set(page: Page, lake: Lake, airflow: Any) -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "pause": {},
+        "resume": {},
+        "postpone": {},
+        "force": {"collection": "planes"},
+        "throttle": {"rows_per_second": 5000, "window": "22-6"},
+        "approve": plan(page),
+    }
+    for verb, fields in asked.items():
+        assert page.post(f"/env/lake/{verb}", {**fields, "reason": f"why {verb}"}).status_code == 200
+    entries = [entry for entry in page.document("lake", "history")["entries"] if entry["what"] in asked]
+    assert [entry["what"] for entry in reversed(entries)] == list(asked)
+    assert all(entry["detail"].count(f"why {entry['what']}") == 1 for entry in entries)
+    assert "5,000 rows/s, only in the hours 22-6 UTC; because: why throttle" in page.view("/env/lake/history")

@@ -334,6 +334,13 @@ class DeploymentState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    by: str
+    at: str
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     COLLECTION: ClassVar[str] = "deploys"
     generation: int
@@ -350,6 +357,7 @@ class Deployment:
     promoted_by: str | None = None
     promoted_with: str | None = None
     promoted_from: str | None = None
+    rejected: Rejection | None = None
 
     @property
     def key(self) -> str:

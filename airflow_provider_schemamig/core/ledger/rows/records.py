@@ -92,6 +92,15 @@ class DeploymentState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """A person's no to the plan of a generation; ``why``: None where nobody asked for a reason."""
+
+    by: str
+    at: pendulum.DateTime
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """One attempt to take the environment to a release. The plan itself lies at ``_schemamig/plans/<plan_digest>.json``."""
 
@@ -115,6 +124,8 @@ class Deployment:
     promoted_with: str | None = None
     #: The bundle of DAG files, with its version where it has one, whose run did it; None outside of Airflow.
     promoted_from: str | None = None
+    #: Nobody promotes it unless the gate asks anew and gets a yes.
+    rejected: Rejection | None = None
 
     @property
     def key(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, because, told_reason
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
@@ -42,9 +42,9 @@ def pause(env: EnvironmentRoot, collection: str | None, *, by: str | None = None
     return _say(env, "pause", collection, by, reason, lambda control, paused: paused(control))
 
 
-def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = None) -> Control:
+def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
     """Take a pause, or a postponement, back; limits stay."""
-    return _say(env, "resume", collection, by, None, lambda control, _: _running(control), postponed=False)
+    return _say(env, "resume", collection, by, reason, lambda control, _: _running(control), postponed=False)
 
 
 def still_held(env: EnvironmentRoot, collection: str | None) -> tuple[Control, ...]:
@@ -64,7 +64,7 @@ def postpone(env: EnvironmentRoot, collection: str | None, *, by: str | None = N
     return LedgerReader(env).state().controls.get(last.key, last)
 
 
-def force(env: EnvironmentRoot, collection: str, *, by: str | None = None) -> Control:
+def force(env: EnvironmentRoot, collection: str, *, by: str | None = None, reason: str | None = None) -> Control:
     """Let writers be sealed off for the last step of the online change of ``collection`` after they were faster once (else: twice).
 
     The same holds for a fill that they outrun. It applies to one change: when that has ended it is forgotten. Takes a postponement of the
@@ -77,7 +77,8 @@ def force(env: EnvironmentRoot, collection: str, *, by: str | None = None) -> Co
         return [Put(wanted)]
 
     LedgerWriter(env).transact(decide)
-    append_history(env, HistoryEntry.ended("force", started, collection=collection, who=by and blank_typed(by)))
+    entry = HistoryEntry.ended("force", started, collection=collection, who=by and blank_typed(by), detail=told_reason(reason) or "")
+    append_history(env, entry)
     return wanted
 
 
@@ -90,6 +91,7 @@ def throttle(
     commits_per_minute: int | None = None,
     window: tuple[int, int] | None = None,
     by: str | None = None,
+    reason: str | None = None,
 ) -> Control:
     """Set the limits of ``collection`` (None: of all) to exactly these; without any, there are none any more. Each batch is one commit."""
     for name, limit in (("rows a second", rows_per_second), ("files a batch", max_files), ("commits a minute", commits_per_minute)):
@@ -101,7 +103,24 @@ def throttle(
     def limited(control: Control, _: _Paused) -> Control:
         return replace(control, rows_per_second=rows_per_second, max_files=max_files, commits_per_minute=commits_per_minute, window=window)
 
-    return _say(env, "throttle", collection, by, None, limited)
+    told = limit_words(rows_per_second, max_files, commits_per_minute, hours_of(window))
+    return _say(env, "throttle", collection, by, reason, limited, told=told)
+
+
+def limit_words(rows_per_second: int | None, max_files: int | None, commits_per_minute: int | None, window: str | None) -> str:
+    """Return limits for people."""
+    limits = (
+        f"{rows_per_second:,} rows/s" if rows_per_second else "",
+        f"{max_files:,} files a batch" if max_files else "",
+        f"{commits_per_minute:,} commits a minute" if commits_per_minute else "",
+        f"only in the hours {window} UTC" if window else "",
+    )
+    return ", ".join(filter(None, limits)) or "no limits"
+
+
+def hours_of(window: tuple[int, int] | None) -> str | None:
+    """Return a window as it is typed and shown: ``22-6``."""
+    return None if window is None else f"{window[0]}-{window[1]}"
 
 
 #: The control, paused.
@@ -117,15 +136,16 @@ def _say(
     change: Callable[[Control, _Paused], Control],
     *,
     postponed: bool | None = None,
+    told: str = "",
 ) -> Control:
     """Write a control of ``collection`` (None: of all) and return it; a pause that is repeated keeps its time.
 
-    ``postponed`` None: the last step stays as it is.
+    ``postponed`` None: the last step stays as it is. ``told``: what the history says beside the reason.
     """
     scope, started = collection or EVERYWHERE, pendulum.now("UTC")
     # Whoever waits for it is shown both, and the ledger keeps them: not with a credential that somebody pasted along.
     last, who = Control(scope, last_step=True), blank_typed(by or getpass.getuser())
-    why = "".join(letter for letter in " ".join(blank_typed(reason or "").split()) if letter.isprintable()) or None
+    why = told_reason(reason)
 
     def paused(control: Control) -> Control:
         return replace(control, paused=True, paused_by=who, paused_at=control.paused_at or started, reason=why)
@@ -140,7 +160,7 @@ def _say(
         return updates
 
     state = LedgerWriter(env).transact(decide)
-    append_history(env, HistoryEntry.ended(what, started, collection=collection, who=who, detail=why or ""))
+    append_history(env, HistoryEntry.ended(what, started, collection=collection, who=who, detail=because(told, why) if told else why or ""))
     return state.controls.get(scope, Control(scope))
 
 

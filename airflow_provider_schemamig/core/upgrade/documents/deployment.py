@@ -105,7 +105,9 @@ def _can(state: State, deployment: Deployment) -> list[str]:
     match deployment.state:
         case DeploymentState.CLAIMED:
             overtaken = state.leader is not None and state.leader.generation > deployment.generation
-            return [] if overtaken else ["approve", "pause", "resume", "throttle", "postpone", "force", "cancel"]
+            if overtaken or deployment.rejected is not None:
+                return [] if overtaken else ["cancel"]
+            return ["approve", "pause", "resume", "throttle", "postpone", "force", "cancel"]
         case DeploymentState.PROMOTED if newest:
             return ["pause", "resume", "throttle", "postpone", "force", "cancel", "rollback"]
         case DeploymentState.COMMITTED if hold is not None and _is_open(hold.state):

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, control_of, why_not
+from airflow_provider_schemamig.core.upgrade.context.controls import hours_of
 from airflow_provider_schemamig.core.upgrade.element_status import progress_json
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
@@ -84,7 +85,7 @@ def _throttled(state: State, history: Sequence[HistoryEntry], collection: Collec
         "rows_per_second": limits.rows_per_second,
         "max_files": limits.max_files,
         "commits_per_minute": limits.commits_per_minute,
-        "window": None if limits.window is None else f"{limits.window[0]}-{limits.window[1]}",
+        "window": hours_of(limits.window),
     }
     if not any(parts.values()):
         return None

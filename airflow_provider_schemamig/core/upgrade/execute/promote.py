@@ -10,15 +10,16 @@ import pendulum
 from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Leader
+from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Leader, Rejection
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update, overtaken
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, deployment_of, plan_of
 from airflow_provider_schemamig.core.upgrade.context.pausing import collections_of
-from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
@@ -29,12 +30,13 @@ from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: How many digits of a digest are shown to people: so many tell one plan of a generation from another.
 _SHOWN = 12
+_ROLL_BACK = "It is past its gate: `schemamig cancel` takes it back while it is promoted, `schemamig rollback` once it is committed."
 
 
-def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str) -> Approval:
+def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str, *, again: bool = False) -> Approval:
     """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is another plan, or it is over.
 
-    The beginning that status, report and logs show of it will do.
+    The beginning that status, report and logs show of it will do. A rejected one is refused, too, unless its gate asks ``again``.
     """
     ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
@@ -45,6 +47,10 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
             raise PlanChanged(approved=digest, current=current, generation=generation)
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
+        if not again:
+            check_not_rejected(deployment)
+        elif deployment.rejected is not None:
+            return [Put(replace(deployment, rejected=None)), Put(Approval(generation, current, approved_by, approved_at))]
         known = state.approvals.get(generation)
         return [] if known is not None and known.plan_digest == current else [Put(Approval(generation, current, approved_by, approved_at))]
 
@@ -52,9 +58,36 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
     return Approval(generation, deployment_of(state, generation).plan_digest, approved_by, approved_at)
 
 
+def reject(env: EnvironmentRoot, generation: Generation, digest: str, rejected: Rejection) -> bool:
+    """Record that a person does not want plan ``digest`` of ``generation``; False where that is known, or the generation is over.
+
+    Raises WrongState once it was promoted, PlanChanged where the plan is another one.
+    """
+
+    def decide(state: State) -> Sequence[Update]:
+        deployment = deployment_of(state, generation)
+        if deployment.plan_digest != digest:
+            raise PlanChanged(approved=digest, current=deployment.plan_digest, generation=generation)
+        if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
+            raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK)
+        is_new = deployment.state is DeploymentState.CLAIMED and deployment.rejected is None
+        return [Put(replace(deployment, rejected=rejected))] if is_new else []
+
+    return deployment_of(LedgerWriter(env).transact(decide), generation).rejected == rejected
+
+
+def check_not_rejected(deployment: Deployment) -> None:
+    """Raise PlanRejected where the last word on its plan was a no."""
+    no = deployment.rejected
+    if no is not None:
+        at = minute_of(no.at.isoformat())
+        raise PlanRejected(generation=deployment.generation, plan=deployment.plan_digest, by=no.by, at=at, why=no.why)
+
+
 def is_approved(state: State, generation: Generation) -> bool:
-    """Return whether the plan that the generation has now was approved."""
+    """Return whether the plan that the generation has now was approved. Raises PlanRejected where it was rejected since."""
     deployment, approval = deployment_of(state, generation), state.approvals.get(generation)
+    check_not_rejected(deployment)
     return approval is not None and approval.plan_digest == deployment.plan_digest
 
 
@@ -77,11 +110,19 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
         leader = Leader(generation, next_epoch(state), pendulum.now("UTC"))
-        approval = state.approvals.get(generation) if is_approved(state, generation) else None
-        if approved_by is not None:
+        if approved_by is None:
+            approval = state.approvals.get(generation) if is_approved(state, generation) else None
+        else:  # the last word, also after a no: the gate asked again
             approval = Approval(generation, deployment.plan_digest, approved_by, leader.since)
         who = by if approval is None else approval.approved_by
-        promoted = replace(deployment, state=DeploymentState.PROMOTED, promoted_by=who, promoted_with=__version__, promoted_from=bundle)
+        promoted = replace(
+            deployment,
+            state=DeploymentState.PROMOTED,
+            promoted_by=who,
+            promoted_with=__version__,
+            promoted_from=bundle,
+            rejected=None,
+        )
         return [Put(leader), Put(promoted), *([] if approved_by is None or approval is None else [Put(approval)])]
 
     return ledger.transact(decide)

@@ -38,7 +38,8 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     """Return the deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
 
     A generation has one plan for ever, because what it built was built for that. A claim whose plan is another now (the release was
-    edited, the lake went on) is cancelled, and a new one made. Raises EnvironmentMoved: the plan does not start where the environment is.
+    edited, the lake went on), or was rejected, is cancelled, and a new one made. Raises EnvironmentMoved: the plan does not start where
+    the environment is.
     """
     claimed: list[Deployment] = []
     check_label("claim", request.claim_id or "")
@@ -49,7 +50,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
         _check_not_rolled_back(state, request)
         _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
-        if known is not None and _has_plan(ledger, state, known, plan):
+        if known is not None and known.rejected is None and _has_plan(ledger, state, known, plan):
             claimed[:] = [known]
             return []
         deployment = Deployment(

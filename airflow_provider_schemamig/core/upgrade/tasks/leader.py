@@ -6,7 +6,6 @@ Each takes the generation: the plan is stored with it. They may be repeated, rac
 from __future__ import annotations
 
 import functools
-import getpass
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +18,7 @@ from airflow_provider_schemamig.core.ledger.admin.maintenance import keep_short,
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, detail_of_ends, here
 from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
-from airflow_provider_schemamig.core.ledger.rows import Approval, DeploymentState
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
@@ -69,18 +68,6 @@ def cancel(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
     outcome = cancel_claim(env, generation, listen)
     _remember(env, "cancel", generation, started)
     return outcome
-
-
-def approve(env: EnvironmentRoot, generation: Generation, digest: str, by: str | None = None) -> Approval:
-    """Record a person's approval of plan ``digest`` (or its first twelve digits) for ``generation``."""
-    approval = promotion.approve(env, generation, digest, by or getpass.getuser())
-    _remember(env, "approve", generation, approval.approved_at, detail=approval.plan_digest, who=approval.approved_by)
-    return approval
-
-
-def reject(env: EnvironmentRoot, generation: Generation, digest: str, by: str) -> str:
-    """Record that a person does not want plan ``digest``, and return the note if it could not be written. The claim stays: nobody leads."""
-    return _remember(env, "reject", generation, pendulum.now("UTC"), detail=digest, who=by)
 
 
 def promote(

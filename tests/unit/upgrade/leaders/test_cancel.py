@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,55 @@ def test_cancel_what_the_generation_before_had_made_goes_too(tmp_path: Path, ver
 def test_a_rejected_plan_is_in_the_history(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
     generation = claimed(lake, lake.second)
-    assert commands.reject(lake.env, generation, "d" * 64, "ann") == ""
+    digest = commands.plan_digest(lake.env, generation)
+    assert commands.reject(lake.env, generation, digest, "ann") == ""
     entry = read_history(lake.env)[-1]
-    assert (entry.who, entry.what, entry.generation, entry.outcome, entry.detail) == ("ann", "reject", generation, "done", "d" * 64)
+    assert (entry.who, entry.what, entry.generation, entry.outcome, entry.detail) == ("ann", "reject", generation, "done", digest)
     assert lake.state.deployments[generation].state is DeploymentState.CLAIMED, "a person may think better of it"
+    commands.reject(lake.env, generation, digest, "ann", "the gate writes it, too")
+    assert [item.what for item in read_history(lake.env)].count("reject") == 1
+
+
+def test_a_rejected_plan_is_neither_approved_nor_promoted_at_any_gate(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest = commands.plan_digest(lake.env, generation)
+    commands.approve(lake.env, generation, digest, "bob")
+    commands.reject(lake.env, generation, digest, "ann", "not before Monday")
+    gates: list[Callable[[], Any]] = [
+        lambda: commands.approve(lake.env, generation, digest, "bob"),
+        lambda: commands.approved(lake.env, generation),
+        lambda: commands.promote(lake.env, generation),
+    ]
+    for gate in gates:
+        with refused("plan_rejected") as told:
+            gate()
+        assert "by ann at" in str(told[0]) and "not before Monday" in str(told[0])
+    commands.promote(lake.env, generation, approved_by="eve")
+    assert lake.state.deployments[generation].promoted_by == "eve", "Airflow's gate asked again"
+    assert lake.state.deployments[generation].rejected is None
+    with refused("wrong_state"):
+        commands.reject(lake.env, generation, digest, "ann")
+
+
+def test_a_gate_that_asks_again_takes_a_rejection_back(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest = commands.plan_digest(lake.env, generation)
+    commands.reject(lake.env, generation, digest, "ann")
+    commands.approve(lake.env, generation, digest, "bob", again=True)
+    assert commands.approved(lake.env, generation)
+
+
+@pytest.mark.parametrize("claim_id", [None, "airflow:d/r"])
+def test_an_upgrade_that_is_started_again_after_a_rejection_claims_another_generation(tmp_path: Path, claim_id: str | None) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    first = claimed(lake, lake.second, claim_id=claim_id)
+    commands.reject(lake.env, first, commands.plan_digest(lake.env, first), "ann")
+    assert claimed(lake, lake.second, claim_id=claim_id) > first
+    lake.upgrade(lake.second)
+    assert lake.version == "1.1.0"
+    whole(lake)
 
 
 def test_a_generation_that_is_over_is_not_approved(tmp_path: Path) -> None:

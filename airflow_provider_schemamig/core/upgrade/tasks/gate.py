@@ -1,0 +1,44 @@
+"""The answer to a plan, where a person gives it: yes or no, in the ledger and in its history."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+import pendulum
+
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, because, told_reason
+from airflow_provider_schemamig.core.ledger.rows import Approval, Rejection
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
+from airflow_provider_schemamig.credentials import blank_typed
+
+
+def approve(
+    env: EnvironmentRoot,
+    generation: Generation,
+    digest: str,
+    by: str | None = None,
+    *,
+    reason: str | None = None,
+    again: bool = False,
+) -> Approval:
+    """Record a person's approval of plan ``digest`` (or its first twelve digits) for ``generation``; ``again``: also after a no."""
+    approval = promotion.approve(env, generation, digest, by or getpass.getuser(), again=again)
+    detail = because(approval.plan_digest, reason)
+    about: dict[str, Any] = {"generation": generation, "detail": detail, "who": approval.approved_by}
+    append_history(env, HistoryEntry.ended("approve", approval.approved_at, **about))
+    return approval
+
+
+def reject(env: EnvironmentRoot, generation: Generation, digest: str, by: str, reason: str | None = None) -> str:
+    """Record that a person does not want plan ``digest``, and return the note if the history could not be written.
+
+    The claim stays, with what was built for it: nobody leads. It is approved no more, unless its gate asks again.
+    """
+    no = Rejection(blank_typed(by), pendulum.now("UTC"), told_reason(reason))
+    if not promotion.reject(env, generation, digest, no):
+        return ""
+    entry = HistoryEntry.ended("reject", no.at, generation=generation, detail=because(digest, no.why), who=no.by)
+    return append_history(env, entry) or ""
