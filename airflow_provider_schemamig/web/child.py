@@ -6,7 +6,6 @@ ledger has a newer version, or when it is some seconds old: tables change withou
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.exceptions import SchemamigError
 from airflow_provider_schemamig.web.documents import DOCUMENTS, Document
-from airflow_provider_schemamig.web.messages import LEAVES_AT, ReadAnswer, ReadRequest
+from airflow_provider_schemamig.web.messages import LEAVES_AT, ReadAnswer, ReadRequest, store_key
 from airflow_provider_schemamig.web.verbs import VERBS
 
 #: Bytes of documents that are kept.
@@ -116,9 +115,8 @@ class Child:
 
 
 def _key(request: ReadRequest) -> str:
-    """Return what a document is kept under: who may not read an environment does not get what another connection read of it."""
-    options = hashlib.sha256(json.dumps(dict(request.options), sort_keys=True).encode()).hexdigest()
-    return json.dumps([request.location, options, request.name, request.arguments], sort_keys=True)
+    """Return what a document is kept under."""
+    return json.dumps([store_key(request.location, request.options), request.name, request.arguments], sort_keys=True)
 
 
 def resident_bytes() -> int:

@@ -85,7 +85,7 @@ def asked_lately(user: BaseUser) -> tuple[AskedRun, ...]:
 
 def of_place(runs: Iterable[AskedRun], place: Place) -> tuple[AskedRun, ...]:
     """Return those that work on an environment, however their form calls it."""
-    names = {place.given, place.location, place.uri} - {""}
+    names = {place.given} | (set() if place.options else {place.location, place.uri})  # with other options it is another store
     return tuple(run for run in runs if run.given in names)
 
 

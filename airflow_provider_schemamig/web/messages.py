@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,6 +12,14 @@ from typing import Any
 #: How large the reading process may grow, in bytes. Well below it it says that it leaves: it answers what it was asked, and another begins.
 MEMORY_LIMIT = 300 * 1024 * 1024
 LEAVES_AT = MEMORY_LIMIT * 4 // 5
+_SALT = secrets.token_bytes(32)
+
+
+def store_key(location: str, options: Mapping[str, str]) -> str:
+    """Return what tells one connection's store from another's, in this process alone: one URI at two endpoints is two stores, and
+    who has other credentials gets nothing that was read with these. Nobody can compute it outside, or an option from it."""
+    told = json.dumps([location, dict(options)], sort_keys=True).encode()
+    return hashlib.blake2b(told, key=_SALT, digest_size=32).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

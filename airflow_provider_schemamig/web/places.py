@@ -152,5 +152,6 @@ def _of_run(key: str) -> Place | None:
     if given is None:
         return None
     if _is_uri(given):
-        return next((place for place in _all() if place.given == given or place.uri == given), _of_uri(given, key))
+        same = [place for place in _all() if place.given == given] or [place for place in _all() if place.uri == given]
+        return same[0] if len(same) == 1 else _of_uri(given, key)  # several connections with one URI are several stores
     return next(iter(_named(given)), None)

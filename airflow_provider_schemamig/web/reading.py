@@ -6,7 +6,6 @@ What was read is kept for all viewers. A look never waits long: it shows what is
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import threading
 import time
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_provider_schemamig.web.messages import ReadAnswer, ReadRequest
+from airflow_provider_schemamig.web.messages import ReadAnswer, ReadRequest, store_key
 from airflow_provider_schemamig.web.places import Place
 from airflow_provider_schemamig.web.process import ReadingProcess
 
@@ -49,7 +48,8 @@ UNREACHABLE = {
 }
 ENDED = {**UNREACHABLE, "code": "reader_ended", "message": "the process that reads environments ended.", "next": "Look again."}
 
-Key = tuple[str, str, str, str]
+#: The store (``store_key``), the document and its arguments.
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,10 @@ class PageReader:
 
     def forget(self, place: Place) -> None:
         """Have every document of an environment read anew at the next look."""
+        store = store_key(place.location, place.options)
         with self._lock:
             for key, known in self._known.items():
-                if key[0] == place.location:
+                if key[0] == store:
                     known.is_outdated, known.answered = known.asked is not None, 0.0
 
     def close(self) -> None:
@@ -146,7 +147,7 @@ class PageReader:
     async def _look(self, place: Place, name: str, arguments: Mapping[str, Any], patience: float) -> Look:
         if place.refused is not None:
             return Look(error=place.refused.to_json())
-        key = (place.location, _digest(place.options), name, json.dumps(arguments, sort_keys=True))
+        key = (store_key(place.location, place.options), name, json.dumps(arguments, sort_keys=True))
         began, ends = time.time(), time.monotonic() + patience
         known = self._refreshed(place, key, name, arguments)
         while known.answered < began and (known.asked is not None or _is_due(known)) and (left := ends - time.monotonic()) > 0:
@@ -222,10 +223,6 @@ async def _wait(asked: Future[Any], seconds: float) -> None:
         await asyncio.wait_for(came.wait(), seconds)
     except TimeoutError:
         return
-
-
-def _digest(options: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(dict(options), sort_keys=True).encode()).hexdigest()
 
 
 def _shown(known: _Known) -> Look:

@@ -265,6 +265,29 @@ def test_credentials_of_one_connection_open_nothing_for_another(reader: PageRead
     assert len(reader._known) == 2
 
 
+def test_one_uri_at_two_endpoints_is_two_stores(reader: PageReader, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that does not answer holds the other up in nothing, and an action on it has nothing of the other read anew."""
+    monkeypatch.setattr(reading, "_SLOW_SECONDS", 0.1)
+    near, far = place(lake), place(lake, "far", aws_endpoint_url="https://far.example", aws_secret_access_key="S3CRET")
+    ask = ReadingProcess.ask
+
+    def silent_there(self: ReadingProcess, request: messages.ReadRequest) -> Any:
+        return Future() if request.options else ask(self, request)
+
+    monkeypatch.setattr(ReadingProcess, "ask", silent_there)
+
+    async def looks() -> Any:
+        await asyncio.gather(*(reader.look(far, name) for name in ("overview", "tables", "drift", "streams")))
+        await asyncio.sleep(0.3)
+        return await reader.newest(near, "overview")
+
+    assert asyncio.run(looks()).document["version"] == "1.0.0"
+    answered = [known.answered for known in reader._known.values() if known.text is not None]
+    reader.forget(far)
+    assert [known.answered for known in reader._known.values() if known.text is not None] == answered
+    assert len({key[0] for key in reader._known}) == 2 and "S3CRET" not in str(reader._known) + repr(reader)
+
+
 def test_a_large_process_leaves_and_nothing_is_lost(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever the size of the api-server: a process that forks takes over its parent's peak as its own."""
     monkeypatch.setattr(messages, "LEAVES_AT", 1)
