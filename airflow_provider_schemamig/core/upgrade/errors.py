@@ -14,13 +14,15 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 class DriftFound(Refusal):
     """The live table is not what the ledger says: somebody changed it behind our back.
 
-    ``under_way``: it was found while an upgrade or a contract was at work on the table, so the three ways on wait for its end.
+    ``under_way``: it was found while an upgrade or a contract was at work on the table, so the three ways on wait for its end; ``held``:
+    why accept and unmanage do not go (``plan.holds.rules.options_refused``), "" where they do.
     """
 
     code = "drift"
     message = "the live table differs from what the ledger recorded: {differences:; }."
     differences: Sequence[str]
     under_way: bool = False
+    held: str = ""
 
     @property
     def next_action(self) -> str:
@@ -30,6 +32,11 @@ class DriftFound(Refusal):
                 "`unmanage` wait until what is under way has ended."
             )
         which = f" --collection {self.collection}" if self.collection else ""
+        if self.held:
+            return (
+                f"`schemamig revert{which}` reverts it on the table; `schemamig status` shows what that would do. `accept` and `unmanage` "
+                f"do not go now: {self.held}"
+            )
         return (
             f"Choose one: `schemamig accept --release DIR{which}` takes it into the release, `schemamig revert{which}` reverts it on the "
             f"table, `schemamig unmanage{which}` stops managing the table; `schemamig status` shows what each would do."
@@ -165,7 +172,7 @@ class PlanRejected(Refusal):
 
     code = "plan_rejected"
     message = "plan {plan:.12} of generation {generation} was rejected by {by} at {at}{because}."
-    next_action = "Start the upgrade again: preflight claims another generation, whose plan is asked about anew."
+    next_action = "Start the upgrade again: preflight claims another generation, and its plan is asked about."
     plan: str
     generation: int
     by: str

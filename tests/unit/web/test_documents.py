@@ -18,8 +18,9 @@ from airflow_provider_schemamig.web.documents import DOCUMENTS
 from airflow_provider_schemamig.web.places import Place
 from airflow_provider_schemamig.web.reading import Look
 from tests.support.lake import Lake, append, make_lake
-from tests.support.page.lakes import gap
-from tests.support.upgrades import claimed, expanded, heartbeat, promoted
+from tests.support.page.lakes import drifted, fresh, gap, hold_drifted
+from tests.support.tables import foreign
+from tests.support.upgrades import claimed, expanded, heartbeat, promoted, refused, two_releases
 
 PLACE = Place("lake", "lake", "file:///lake", "lake", "file:///lake")
 IN_WORK = ["pause", "resume", "throttle", "postpone", "force", "cancel"]
@@ -136,6 +137,68 @@ def test_drift_has_its_commit_its_author_and_the_ways_on(lake: Lake) -> None:
     view = drawn("drift.html", read(lake, "drift"))
     assert 'data-verb="revert"' in view and 'data-verb="unmanage"' in view and "extra" in view
     assert ["drift", "bad"] in next(item for item in read(lake, "tables")["tables"] if item["collection"] == "planes")["remarks"]
+
+
+def test_drift_under_an_open_hold_offers_revert_alone_and_says_why(tmp_path: Path) -> None:
+    lake = hold_drifted(tmp_path)
+    ways = {way["way"]: way for way in read(lake, "drift")["tables"][0]["ways_on"]}
+    assert ways["revert"]["why_not"] == []
+    for closed in ("accept", "unmanage"):
+        assert "generation 2 can be rolled back until" in ways[closed]["why_not"][0]
+    view = drawn("drift.html", read(lake, "drift"))
+    assert 'data-verb="revert"' in view and 'data-verb="unmanage"' not in view and "schemamig accept" not in view
+    with refused("drift", "planes") as found:
+        commands.rollback(lake.env)
+    told = found[0].next_action
+    assert "`schemamig revert --collection planes`" in told and "`accept` and `unmanage` do not go now: generation 2" in told
+
+
+def test_drift_while_an_upgrade_has_the_table_says_so_of_unmanage(tmp_path: Path) -> None:
+    lake = drifted(tmp_path)
+    undo = {way["way"]: way for way in read(lake, "drift")["tables"][0]["ways_on"]}
+    assert all(way["why_not"] == [] for way in undo.values())
+    commands.pin(lake.env, "planes", "ann", 999)
+    ways = {way["way"]: way for way in read(lake, "drift")["tables"][0]["ways_on"]}
+    assert "ann has pinned its history" in ways["unmanage"]["why_not"][0]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_rollbacks_preview_tells_of_drift(tmp_path: Path, is_committed: bool) -> None:
+    lake = fresh(tmp_path)
+    before = {**rollback_lines(lake, is_committed)}
+    assert "drift" not in str(before)
+    foreign.add_column(lake.path("planes"), "extra")
+    preview = rollback_lines(lake, is_committed)
+    assert preview["lines"][0].startswith("cannot: [drift] planes") and [item["code"] for item in preview["refusals"]] == ["drift"]
+
+
+def rollback_lines(lake: Lake, is_committed: bool) -> Any:
+    if len(lake.state.deployments) == 1 and is_committed:
+        lake.upgrade(lake.second)
+    elif len(lake.state.deployments) == 1:
+        expanded(lake, lake.second)
+    return read(lake, "rollback_preview")
+
+
+def test_a_rollbacks_preview_says_each_thing_once_and_in_the_words_of_its_form(tmp_path: Path) -> None:
+    lake = fresh(tmp_path)
+    lake.upgrade(lake.second)
+    append(lake.path("stats"), [{"origin": "JFK", "dest": "LAX", "flights": "1"}])
+    lines = read(lake, "rollback_preview")["lines"]
+    assert not [line for line in lines if "--" in line]
+    assert any("goes on only if that is checked below: stats" in line for line in lines)
+    assert len([line for line in lines if line.startswith("airports:")]) == 1
+
+
+def test_a_rollbacks_preview_names_drift_that_is_not_in_its_way(tmp_path: Path) -> None:
+    first = "CREATE TABLE a (id BIGINT); CREATE TABLE b (id BIGINT);"
+    lake = two_releases(tmp_path, first, first.replace("a (id BIGINT", "a (id BIGINT, v INT"), 'evolution("a")')
+    lake.upgrade(lake.second)
+    foreign.add_column(lake.path("b"), "extra")
+    preview = read(lake, "rollback_preview")
+    assert preview["refusals"] == [] and preview["lines"][-1].startswith("b: drifted, and stays as it is: extra")
+    commands.rollback(lake.env)
+    assert lake.version == "1.0.0"
 
 
 def test_a_lost_table_is_drift_with_no_way_on(lake: Lake) -> None:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fen
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Leader, Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, IntentKind, Leader, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerWriter, Put, Update, check_authority, overtaken
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
@@ -26,8 +26,9 @@ from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldOpen, UnknownGeneration, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand, hold_json, open_holds, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import hold_json, open_holds, unclosed_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import hold_in_the_way, hold_open
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
@@ -313,19 +314,13 @@ def no_open_deployment(state: State) -> None:
 def close_expired_holds(state: State) -> list[Update]:
     """Return what closes the holds whose time is over: they would not know of a change that nobody planned, and contract, which ends
     them, asks that there be none. Raises HoldOpen while another one is open."""
-    now = pendulum.now("UTC")
-    for hold in open_holds(state):
-        if hold.until > now or hold.state is HoldState.ROLLING_BACK or ends_by_hand(state, hold):
-            raise _open(state, hold)
+    held = hold_in_the_way(state)
+    if held is not None:
+        raise held
     return [Put(replace(hold, state=HoldState.CONTRACTING)) for hold in open_holds(state) if hold.state is HoldState.OPEN]
 
 
 def no_open_hold(state: State) -> None:
     """Raise HoldOpen while a release can be rolled back: what its way back may undo depends on what came to the tables since."""
     for hold in open_holds(state):
-        raise _open(state, hold)
-
-
-def _open(state: State, hold: Hold) -> HoldOpen:
-    waits = ends_by_hand(state, hold) and hold.until <= pendulum.now("UTC")
-    return HoldOpen(generation=hold.generation, until=hold.until, state=hold.state, by_hand=waits)
+        raise hold_open(state, hold)

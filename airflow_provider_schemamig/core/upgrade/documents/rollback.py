@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
+from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
 from airflow_provider_schemamig.core.upgrade.documents.deployment import report_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, read_heads
 from airflow_provider_schemamig.core.upgrade.rollback.checks import check_rollback_possible, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import lossy
 from airflow_provider_schemamig.exceptions import Refusal, Refused
@@ -31,13 +35,19 @@ def rollback_document(env: EnvironmentRoot) -> dict[str, Any]:
                 refusals = list(refused.refusals)
             except Refusal as refusal:
                 refusals = [refusal]
+    drifted = dict(_drifted(env, state, {refusal.collection for refusal in refusals}))
+    if deployment.state is DeploymentState.PROMOTED:  # its inverses end where the table is nowhere on its way
+        begun = {name for name in drifted if state.intents_of(state.objects[name].shard)}
+        refusals += [drift_refusal(state, name, drifted.pop(name)) for name in sorted(begun)]
     told = (report_of(env, deployment) or {}).get("explanations", [])
+    explained = {stage["collection"] for stage in told if stage["rollback"]}
     source = deployment.source or "nothing"
-    lines = [f"{deployment.target} goes back to {source} (generation {deployment.generation})"]
-    lines += [f"{step.collection}: {_does(step)}" for step in plan.target.steps]
+    lines = [f"cannot: {refusal}" for refusal in refusals]
+    lines += [f"{deployment.target} goes back to {source} (generation {deployment.generation})"]
+    lines += [f"{step.collection}: {_does(step)}" for step in plan.target.steps if step.collection not in explained]
     lines += [f"{stage['collection']}: {text}" for stage in told for text in stage["rollback"]]
-    lines += [f"would be lost, and only goes on with --allow-lossy: {text}" for text in losses]
-    lines += [f"cannot: {refusal}" for refusal in refusals]
+    lines += [f"would be lost, and goes on only if that is checked below: {text}" for text in losses]
+    lines += [f"{name}: drifted, and stays as it is: {'; '.join(found)}" for name, found in drifted.items()]
     return {
         "environment": env.location.uri,
         "generation": int(deployment.generation),
@@ -47,6 +57,14 @@ def rollback_document(env: EnvironmentRoot) -> dict[str, Any]:
         "losses": list(losses),
         "refusals": [refusal.to_json() for refusal in refusals],
     }
+
+
+def _drifted(env: EnvironmentRoot, state: State, but: Collection[str | None]) -> Iterator[tuple[CollectionName, tuple[str, ...]]]:
+    """Yield the live tables that are not as recorded, without those that are told of already."""
+    for name, head in sorted(read_heads(env, state).items()):
+        found = drift_of(state, name, head) if head is not None and name not in but else ()
+        if found:
+            yield name, found
 
 
 def _does(step: MergedStep) -> str:

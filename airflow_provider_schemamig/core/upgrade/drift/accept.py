@@ -42,6 +42,7 @@ from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
 from airflow_provider_schemamig.core.upgrade.drift.release_step import step_to
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
@@ -140,17 +141,19 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
     try:
         reasons = refused_by_evolution(foreign)
         if reasons:
-            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign))
+            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign), held=why_held(state))
         step = step_to(state, foreign, taken_over(foreign))
         if step.untold:
-            raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_revertible(env, state, foreign))
+            raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_revertible(env, state, foreign), held=why_held(state))
         step.check()
         return Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
         reasons = (refusal.message.rstrip("."),)
-        raise CannotAccept(collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign)) from refusal
+        raise CannotAccept(
+            collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign), held=why_held(state)
+        ) from refusal
 
 
 def _is_revertible(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool:

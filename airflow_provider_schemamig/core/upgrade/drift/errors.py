@@ -14,15 +14,20 @@ _NO_OTHER_WAY = (
 
 
 class CannotAccept(Refusal):
-    """What was done to the table is nothing that an evolution of the release can say. ``undoable``: ``revert`` can undo it."""
+    """What was done to the table is nothing that an evolution of the release can say. ``undoable``: ``revert`` can undo it; ``held``: why
+    nothing but that goes now (``plan.holds.rules.options_refused``)."""
 
     code = "cannot_accept"
     message = "the change of the table cannot be taken into the release: {reasons:; }."
     reasons: Sequence[str]
     undoable: bool = True
+    held: str = ""
 
     @property
     def next_action(self) -> str:
+        if self.held:
+            revert = f"Revert it (`schemamig revert --collection {self.collection}`)." if self.undoable else "Undo it on the table itself."
+            return f"{revert} `unmanage` does not go now: {self.held}"
         if not self.undoable:
             return _NO_OTHER_WAY.format(collection=self.collection, other="reverted")
         return f"Revert it (`schemamig revert --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
@@ -38,15 +43,18 @@ class NotInVersions(ChangeNotInRelease):
 
 
 class CannotRevert(Refusal):
-    """The change has no inverse. ``acceptable``: ``accept`` can take it over."""
+    """The change has no inverse. ``acceptable``: ``accept`` can take it over; ``held``: why neither that nor unmanage goes now."""
 
     code = "cannot_revert"
     message = "the change of the table cannot be reverted: {reasons:; }."
     reasons: Sequence[str]
     acceptable: bool = True
+    held: str = ""
 
     @property
     def next_action(self) -> str:
+        if self.held:
+            return f"Undo it on the table itself. `accept` and `unmanage` do not go now: {self.held}"
         if not self.acceptable:
             return _NO_OTHER_WAY.format(collection=self.collection, other="accepted")
         return (
@@ -56,15 +64,19 @@ class CannotRevert(Refusal):
 
 
 class LossyRevert(Refusal):
-    """Undoing the change would lose values. ``acceptable``: ``accept`` can take it over."""
+    """Undoing the change would lose values. ``acceptable``: ``accept`` can take it over; ``held``: why neither that nor unmanage goes
+    now."""
 
     code = "lossy_revert"
     message = "reverting the change loses values: {losses:; }."
     losses: Sequence[str]
     acceptable: bool = True
+    held: str = ""
 
     @property
     def next_action(self) -> str:
+        if self.held:
+            return f"Run it again with --allow-lossy if that is what you want. `accept` and `unmanage` do not go now: {self.held}"
         keeps = "accept" if self.acceptable else "unmanage"
         return f"Run it again with --allow-lossy if that is what you want; `schemamig {keeps}` keeps everything."
 

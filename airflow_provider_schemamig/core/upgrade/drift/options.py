@@ -12,6 +12,8 @@ from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, foreign_changes, reversal
+from airflow_provider_schemamig.core.upgrade.drift.unmanage import in_use
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import options_refused
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -22,11 +24,12 @@ def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, 
     Each has ``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done).
     """
     if head.is_another:
-        return [_unmanage(env, collection)]
-    foreign = foreign_changes(state, collection, head)
-    if foreign is None:
-        return []
-    return [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, collection)]
+        found = [_unmanage(env, state, collection)]
+    else:
+        foreign = foreign_changes(state, collection, head)
+        found = [] if foreign is None else [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, state, collection)]
+    refused = options_refused(state)
+    return [{**way, "why_not": [refused[way["way"]].message.rstrip(".")]} if way["way"] in refused else way for way in found]
 
 
 def _accept(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, Any]:
@@ -52,8 +55,11 @@ def _revert(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, A
     return _way("revert", options + lossy, does, loses=found.losses, why_not=found.impossible)
 
 
-def _unmanage(env: EnvironmentRoot, name: CollectionName) -> dict[str, Any]:
-    return _way("unmanage", f"--env {env.location.uri} --collection {name}", ["the table stays as it is and is not managed any more"])
+def _unmanage(env: EnvironmentRoot, state: State, name: CollectionName) -> dict[str, Any]:
+    used = in_use(env, state, name)
+    why_not = () if used is None else (used.message.rstrip("."),)
+    does = [] if why_not else ["the table stays as it is and is not managed any more"]
+    return _way("unmanage", f"--env {env.location.uri} --collection {name}", does, why_not=why_not)
 
 
 def _way(way: str, options: str, does: list[str], *, loses: tuple[str, ...] = (), why_not: tuple[str, ...] = ()) -> dict[str, Any]:

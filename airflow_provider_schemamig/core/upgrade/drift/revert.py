@@ -35,6 +35,7 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, fore
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, require_durable
 
@@ -114,10 +115,11 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     if found.impossible or (found.losses and not allow_lossy):
         leader.append(functools.partial(_closed, name=name, head=head))  # what a run that died had begun is given up with it
         acceptable = not why_not(leader.env, leader.state, name, head)
+        held = why_held(leader.state)
         raise (
-            CannotRevert(collection=name, reasons=found.impossible, acceptable=acceptable)
+            CannotRevert(collection=name, reasons=found.impossible, acceptable=acceptable, held=held)
             if found.impossible
-            else LossyRevert(collection=name, losses=found.losses, acceptable=acceptable)
+            else LossyRevert(collection=name, losses=found.losses, acceptable=acceptable, held=held)
         )
     version = _commit(leader, store, head, name, found)
     if version is None:

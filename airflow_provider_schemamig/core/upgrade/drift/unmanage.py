@@ -62,7 +62,9 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
             raise UnknownCollection(collection=name)
         no_open_deployment(state)
         ended = close_expired_holds(state)
-        _refuse_use(env, state, name)
+        used = in_use(env, state, name)
+        if used is not None:
+            raise used
         uri = _place(env, state.shard_of(name).uri)
         return [*_forgotten(state, name), *ended]
 
@@ -82,14 +84,15 @@ def _place(env: EnvironmentRoot, shard_uri: str) -> str:
         return shard_uri
 
 
-def _refuse_use(env: EnvironmentRoot, state: State, name: CollectionName) -> None:
+def in_use(env: EnvironmentRoot, state: State, name: CollectionName) -> CollectionInUse | None:
+    """Return why a table cannot be given back while somebody is at work on it; None where nobody is."""
     shard = state.objects[name].shard
     for intent in state.intents_of(shard):
         first = "Run the command that was cut short again, or the next upgrade; then give the collection back."
-        raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
+        return CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
     for pinned in pins_of(state, shard):
         first = f"Take it back first, for that changes the table: `schemamig unpin --collection {name} --holder {pinned.holder}`."
-        raise CollectionInUse(collection=name, what=f"{pinned.holder} has pinned its history", first=first)
+        return CollectionInUse(collection=name, what=f"{pinned.holder} has pinned its history", first=first)
     newest = state.leader.generation if state.leader is not None else 0
     for generation, deployment in sorted(state.deployments.items()):
         if deployment.state is not DeploymentState.CLAIMED or generation < newest:
@@ -97,7 +100,8 @@ def _refuse_use(env: EnvironmentRoot, state: State, name: CollectionName) -> Non
         steps = plan_of(env, deployment).target.steps
         if any(name in (step.collection, None if isinstance(step, Create) else step.old.name) for step in steps):
             first = f"Let it finish, or give it up: `schemamig cancel --generation {generation}`."
-            raise CollectionInUse(collection=name, what=f"generation {generation} is claimed and has a step for it", first=first)
+            return CollectionInUse(collection=name, what=f"generation {generation} is claimed and has a step for it", first=first)
+    return None
 
 
 def _forgotten(state: State, name: CollectionName) -> list[Update]:

@@ -160,7 +160,7 @@ _SEALED = (
     "most {seal_seconds} (--seal-seconds)"
 )
 _INVERSE_CAST = (
-    "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (--allow-lossy: NULL)"
+    "gets its old values back, and rows written since the swap theirs by a cast; one that does not fit is refused (or NULL, by order)"
 )
 _CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
 _LAID_OUT = "older files are rewritten in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
@@ -216,7 +216,9 @@ class _Explainer:
         source = stage.source if not stage.lookups else f"{stage.source} with {', '.join(found.collection for found in stage.lookups)}"
         lines = ["copied at one version and followed until the cut-over; the live table gets no commit before it"]
         lines += [f"{found.collection} is read at one version and not followed" for found in stage.lookups]
-        rollback = [f"what is written after the commit is lost by a rollback (--allow-lossy): {stage.no_way_back or 'there is no down'}"]
+        rollback = [
+            f"what is written after the commit is lost by a rollback, done only by order: {stage.no_way_back or 'there is no down'}"
+        ]
         if stage.down is not None:
             rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {self._blocked()}"]
             rollback += [_FOUND_BY_VALUES] if self._has_no_key(stage) else []
@@ -286,7 +288,7 @@ class _Explainer:
             f"every writer of the old shard is refused from the cut-over on, its readers see frozen rows: the collection is {what}",
             f"handles of {self._plan.target.source} are fenced from the cut-over on, for all of its columns",
         )
-        stays = ("rows written to the replacement after the commit stay behind in it on a rollback (--allow-lossy)",)
+        stays = ("rows written to the replacement after the commit stay behind in it on a rollback, done only by order",)
         loses = stays if replaced else ()
         return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
 

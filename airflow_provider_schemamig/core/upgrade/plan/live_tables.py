@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.storage import Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NamesUnderWay, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import options_refused, why_held
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -240,9 +241,15 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
 
 
 def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFound | None:
-    """Return the refusal of a live table that is not as recorded, with the ways on that are open now; None if it is."""
+    """Return the refusal of a live table that is not as recorded; None if it is."""
     found = drift_of(state, collection, head)
-    return DriftFound(collection=collection, differences=found, under_way=state.is_promoted) if found else None
+    return drift_refusal(state, collection, found) if found else None
+
+
+def drift_refusal(state: State, collection: CollectionName, differences: Sequence[object]) -> DriftFound:
+    """Return the refusal of a table's drift, with the ways on that are open now."""
+    under_way = "revert" in options_refused(state)
+    return DriftFound(collection=collection, differences=tuple(map(str, differences)), under_way=under_way, held=why_held(state))
 
 
 def lost_seal(state: State, shard: ShardId, head: Head) -> tuple[str, ...]:

@@ -13,9 +13,8 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId, check
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, exchanged, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, exchanged, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
@@ -90,7 +89,7 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             unwritable.collection = row.collection
             yield unwritable
         elif head is not None and (found := forgets(head.properties) or _drifted(state, names.get(row.shard), row, head, hold)):
-            yield DriftFound(collection=row.collection, differences=tuple(map(str, found)), under_way=not is_committed)
+            yield drift_refusal(state, row.collection, found)
 
 
 def _unwritable(head: Head) -> SchemamigError | None:

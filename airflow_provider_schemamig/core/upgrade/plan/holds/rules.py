@@ -1,29 +1,63 @@
 """What a release cannot do to a table as long as a hold keeps something of it, for holds stack everywhere else; and the ends of holds as
-parts of a plan. Pure."""
+parts of a plan; and which ways on from drift they leave. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import pendulum
 
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
-from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.changes import AddColumn, ChangeType, DropColumn
 from airflow_provider_schemamig.core.schema.diff.phases import Phases
 from airflow_provider_schemamig.core.schema.paths import path_in_files
-from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldInUse, HoldOpen
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     dropped_paths,
+    ends_by_hand,
     held_of,
     kept_fields,
     live_collection,
     needed_by,
+    open_holds,
     retired_by,
 )
 from airflow_provider_schemamig.core.upgrade.plan.stages import EndHold
+from airflow_provider_schemamig.exceptions import SchemamigError
+
+
+def options_refused(state: State) -> Mapping[str, SchemamigError]:
+    """Return which ways on from drift (``accept``, ``revert``, ``unmanage``) do not go now, whatever the table, each with why."""
+    if state.leader is not None and state.is_promoted:
+        return dict.fromkeys(("accept", "revert", "unmanage"), DeploymentOpen(generation=state.leader.generation))
+    held = hold_in_the_way(state)
+    return {} if held is None else dict.fromkeys(("accept", "unmanage"), held)
+
+
+def why_held(state: State) -> str:
+    """Return why revert is the only way on from drift; "" where it is not."""
+    refused = options_refused(state)
+    return refused["accept"].message if "accept" in refused and "revert" not in refused else ""
+
+
+def hold_in_the_way(state: State) -> HoldOpen | None:
+    """Return the refusal of a change that no way back would know of; None where no hold is open, or the time of each is over."""
+    now = pendulum.now("UTC")
+    for hold in open_holds(state):
+        if hold.until > now or hold.state is HoldState.ROLLING_BACK or ends_by_hand(state, hold):
+            return hold_open(state, hold)
+    return None
+
+
+def hold_open(state: State, hold: Hold) -> HoldOpen:
+    """Return the refusal of what an open hold does not let happen."""
+    waits = ends_by_hand(state, hold) and hold.until <= pendulum.now("UTC")
+    return HoldOpen(generation=hold.generation, until=hold.until, state=hold.state, by_hand=waits)
 
 
 def refused_by_holds(state: State, step: MergedStep, found: Phases | None, holds: Sequence[Hold]) -> Iterator[HoldKeeps]:
