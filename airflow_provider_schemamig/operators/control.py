@@ -58,14 +58,10 @@ class ControlledOperator(DocumentOperator):
     def tell_still_held(self) -> None:
         """Say what was said of another scope and still makes work wait, with what takes it back."""
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.status import control_json
+        from airflow_provider_schemamig.core.upgrade.context.controls import still_words
 
-        for held in map(control_json, commands.still_held(self.hook.environment, self.collection or None)):
-            scope, state = held["collection"], "postponed" if held["last_step"] else "paused"
-            why = f": {held['reason']}" if held["reason"] else ""
-            field = f"the collection {scope}" if scope else "an empty collection"
-            text = f"{scope or 'everything'} is still {state} by {held['paused_by']}{why}. Resume with {field} takes that back."
-            self.log.warning("%s", visible(text))
+        for held in commands.still_held(self.hook.environment, self.collection or None):
+            self.log.warning("%s", visible(still_words(held)))
 
 
 class ReasonedOperator(ControlledOperator):

@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.replication.errors import GapError
+from airflow_provider_schemamig.core.upgrade.documents.pace import authored
 
 _OPEN = ("claimed", "promoted")
 #: What ends a stream so that its rows have to be restored.
@@ -29,12 +30,14 @@ class Document:
 def overview(env: Environment) -> dict[str, Any]:
     """Return an environment in one line: what a list of environments shows."""
     status = commands.status(env).to_json()
-    streams = commands.schema_status(env, pendulum.now("UTC")).to_json()["streams"]
+    schema = commands.schema_status(env, pendulum.now("UTC")).to_json()
+    streams = schema["streams"]
     collections = status["collections"]
     under_way = [item for item in status["deployments"] if item["state"] in _OPEN and _is_led(status, item)]
     kinds = [stream_line(stream)["kind"] for stream in streams]
     nodes = sorted(status["nodes"], key=lambda node: [int(part) for part in node["release"].split(".")])
     return {
+        "env_id": schema["env_id"],
         "version": status["version"],
         "collections": len(collections),
         "drifted": sum(1 for item in collections.values() if item["drift"]),
@@ -45,7 +48,7 @@ def overview(env: Environment) -> dict[str, Any]:
         "open": {**under_way[-1], "failed": commands.last_failure(env, under_way[-1]["generation"])} if under_way else None,
         "preparing": status["preparing"][0] if status["preparing"] else None,
         "work": max(status["progress"], key=lambda item: str(item["updated_at"]), default=None),
-        "controls": status["controls"],
+        "controls": authored(status["controls"], commands.read_history(env)) if status["controls"] else [],
         "streams": len(streams),
         "streams_waiting": kinds.count("warn"),
         "streams_stopped": kinds.count("bad"),
@@ -101,6 +104,7 @@ def streams(env: Environment) -> dict[str, Any]:
     """Return the streams into an environment, and which environments have which schema."""
     found = commands.cluster_status(env, pendulum.now("UTC")).to_json()
     return {
+        "env_id": found["env_id"],
         "release": found["release"],
         "hash": found["hash"],
         "streams": [stream_line(item) for item in found["streams"]],
@@ -110,7 +114,7 @@ def streams(env: Environment) -> dict[str, Any]:
 
 
 def _group(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {"hash": group["hash"], "nodes": [*group["current"], *(f"{name} (before)" for name in group["previous"])]}
+    return {"hash": group["hash"], "current": group["current"], "previous": group["previous"]}
 
 
 def stream_line(stream: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,11 @@ async def environments(request: Request, user: Viewer) -> Response:
         ("unreachable", sum(1 for look in looks if look.error), "bad"),
         ("drifted tables", sum(item.get("drifted", 0) for item in found), "bad"),
         ("upgrades under way", sum(1 for item in found if item.get("open")), "warn"),
-        ("paused", sum(1 for item in found if any(control["paused"] for control in item.get("controls", ()))), "warn"),
+        (
+            "paused",
+            sum(1 for item in found if any(control["paused"] and not control["last_step"] for control in item.get("controls", ()))),
+            "warn",
+        ),
         ("upgrades failed", sum(1 for item in found if (item.get("open") or {}).get("failed")), "bad"),
         ("asked for and failed", sum(len(runs_failed) for runs_failed in failed), "bad"),
         ("streams waiting", sum(item.get("streams_waiting", 0) for item in found), "warn"),
@@ -214,16 +218,32 @@ async def drift(request: Request, user: Viewer, place: Known) -> Response:
 @pages.get("/env/{key}/streams", response_class=HTMLResponse)
 async def streams(request: Request, user: Viewer, place: Known) -> Response:
     """Show the streams into an environment, and who has which schema."""
-    return await _of_document(request, place, "streams", "streams", "Streams", await _asked_here(user, place, "restore"))
+    lately, names = await _asked_here(user, place, "restore"), await _names_by_id()
+    return await _of_document(request, place, "streams", "streams", "Streams", lately, names=names)
+
+
+async def _names_by_id() -> dict[str, str]:
+    """Return what the page calls environments, by their ids, as far as they have been read."""
+    known = await asyncio.to_thread(places)
+    looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
+    return {look.document["env_id"]: place.title for place, look in zip(known, looks, strict=True) if look.document is not None}
 
 
 async def _of_document(
-    request: Request, place: Place, name: str, title: str, view: str, lately: tuple[AskedRun, ...] = (), **arguments: str
+    request: Request,
+    place: Place,
+    name: str,
+    title: str,
+    view: str,
+    lately: tuple[AskedRun, ...] = (),
+    names: Mapping[str, str] = {},
+    **arguments: str,
 ) -> Response:
-    """Return the view of one document: the template has its name."""
+    """Return the view of one document: the template has its name. ``names``: of other environments, by their ids."""
     look = await reader.look(place, name, **arguments)
     about: dict[str, Any] = {"title": f"{place.title}: {title}", "view": view, "place": place, "look": look}
-    return await page(request, f"{name}.html", **about, etag=f"{look.etag}{_marks(lately)}", document=look.document, lately=lately)
+    etag = f"{look.etag}{_marks(lately)}{sorted(names.items()) or ''}"
+    return await page(request, f"{name}.html", **about, etag=etag, document=look.document, lately=lately, names=names)
 
 
 FILTERS = ("who", "what", "collection", "generation", "since", "until")
@@ -304,7 +324,7 @@ async def api_environments() -> Response:
     known = await asyncio.to_thread(places)
     looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
     found = [
-        {"key": place.key, "uri": place.uri, "as_of": look.as_of, "stale": look.is_stale, "error": look.error, "overview": look.document}
+        {"key": place.key, "uri": place.uri, "as_of": look.as_of, "stale": look.is_old, "error": look.error, "overview": look.document}
         for place, look in zip(known, looks, strict=True)
     ]
     return Response(json.dumps({"environments": found}), media_type="application/json")

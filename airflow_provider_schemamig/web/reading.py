@@ -69,6 +69,11 @@ class Look:
         return None if self.text is None else json.loads(self.text)
 
     @property
+    def is_old(self) -> bool:
+        """Return whether a program should not rely on it: it is stale, is being read anew, or was never read."""
+        return self.is_stale or self.is_reading or self.text is None
+
+    @property
     def etag(self) -> str:
         marks = ("stale" if self.is_stale else "", "reading" if self.is_reading else "", self.error["code"] if self.error else "")
         return "-".join((f"{self.made:.3f}", *filter(None, marks)))

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, because
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.upgrade.context.controls import still_words
 
 
 def pause(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
@@ -22,7 +23,9 @@ def pause(env: Environment, who: str, *, collection: str | None, reason: str) ->
 
 
 def resume(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
-    return _told(commands.resume(env, collection, by=who, reason=reason), "goes on")
+    told = _told(commands.resume(env, collection, by=who, reason=reason), "goes on")
+    held = [still_words(control) for control in commands.still_held(env, collection)]
+    return {"text": " ".join([told["text"].replace("goes on", "goes on, but not all of it") if held else told["text"], *held])}
 
 
 def postpone(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def progress_cells(item: Document) -> tuple[str, str, str, str]:
         f"{item['done']:,}/{item['total']:,} {item['unit']}",
         f"{item['rows']:,}",
         "" if item["rows_per_second"] is None else f"{item['rows_per_second']:,}",
-        "" if item["eta_seconds"] is None else duration(item["eta_seconds"]),
+        "no sign of life" if item["silent"] else "" if item["eta_seconds"] is None else duration(item["eta_seconds"]),
     )
 
 

@@ -28,10 +28,18 @@ def elements_json(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
     return [_element(env, state, element) for _, element in sorted(state.elements.items())]
 
 
+#: Work tells how far it is after each batch; none takes so long.
+SILENT_SECONDS = 600.0
+
+
 def progress_json(row: Progress) -> dict[str, Any]:
-    """Return how far work on the rows of a collection is; rates and times left are those of the process that does it."""
+    """Return how far work on the rows of a collection is; rates and times left are those of the process that does it.
+
+    ``silent``: it is not through, and nobody has told of it for long: whoever did it is dead, or waits.
+    """
     seconds = (row.updated_at - row.started_at).total_seconds()
     rows = row.rows - row.rows_before
+    is_silent = (pendulum.now("UTC") - row.updated_at).total_seconds() > SILENT_SECONDS
     left = remaining_seconds(row.done - row.done_before, row.total - row.done, seconds)
     return {
         "collection": row.collection,
@@ -44,6 +52,7 @@ def progress_json(row: Progress) -> dict[str, Any]:
         "rows_per_second": round(rows / seconds) if rows > 0 and seconds > 0 else None,
         "eta_seconds": round(left) if left is not None else None,
         "updated_at": row.updated_at.isoformat(),
+        "silent": is_silent and row.done < row.total,
     }
 
 

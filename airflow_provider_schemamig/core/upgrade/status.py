@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.upgrade.context.controls import hours_of, l
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, look_or_none, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, look_or_none, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 
 
@@ -113,7 +113,7 @@ def deployment_json(state: State, generation: Generation) -> dict[str, Any]:
 
 def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: Any) -> dict[str, Any]:
     item, entry = state.objects[name], state.entry(name)
-    missing = ("no Delta table is there",)
+    missing = (NO_TABLE,)
     drift = drift_of(state, name, head) if head is not None else ()
     return {
         "uri": env.table_location(state.shards[item.shard].uri).uri,

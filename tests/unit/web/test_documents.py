@@ -13,12 +13,15 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.html.render import render, report_html
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.ledger.rows import Progress
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.web import verbs
 from airflow_provider_schemamig.web.documents import DOCUMENTS
 from airflow_provider_schemamig.web.places import Place
 from airflow_provider_schemamig.web.reading import Look
 from tests.support.lake import Lake, append, make_lake
-from tests.support.page.lakes import drifted, fresh, gap, hold_drifted
+from tests.support.page.lakes import copying, drifted, fresh, gap, hold, hold_drifted, paused, sealed
 from tests.support.tables import foreign
 from tests.support.upgrades import claimed, expanded, heartbeat, promoted, refused, two_releases
 
@@ -224,6 +227,59 @@ def test_a_table_through_its_releases(lake: Lake) -> None:
     assert [release["rolled_back_by"] is not None for release in read(lake, "table", collection="flights")["releases"]] == [
         *(False, True, False)
     ]
+
+
+def test_a_table_says_that_it_drifted_or_is_sealed(tmp_path: Path) -> None:
+    lake = hold_drifted(tmp_path)
+    view = drawn("table.html", read(lake, "table", collection="planes"))
+    assert "drift" in view and "extra: expected nothing, found STRING" in view and "as the ledger says" not in view
+    assert "as the ledger says" in drawn("table.html", read(lake, "table", collection="flights"))
+    locked = sealed(tmp_path / "other")
+    names = [name for name, item in commands.status(locked.env).to_json()["collections"].items() if item["sealed"]]
+    assert "its writers are refused until" in drawn("table.html", read(locked, "table", collection=names[0]))
+
+
+def test_the_end_of_a_hold_names_the_nodes_that_it_would_break(tmp_path: Path) -> None:
+    view = deployment_view(read(hold(tmp_path), "deployment"))
+    assert "live nodes need it: <code>dashboard-7</code> (reader with release 1.0.0)" in view
+    button = view.partition('data-verb="end_hold"')[2].partition("</button>")[0]
+    assert '"id": "dashboard-7"' in button, "the dialog is made of it"
+
+
+def test_a_resume_of_all_says_what_stays_paused(tmp_path: Path) -> None:
+    lake = paused(tmp_path)
+    commands.pause(lake.env, "planes", by="eve", reason="a repair")
+    told = verbs.resume(lake.env, "bob", collection=None, reason="done")["text"]
+    assert told.startswith("Everything goes on, but not all of it. flights is still postponed by bob: after the night's load.")
+    assert "planes is still paused by eve: a repair. Resume with the collection planes takes that back." in told
+    for name in ("flights", "planes"):
+        commands.resume(lake.env, name, by="bob")
+    assert verbs.resume(lake.env, "bob", collection=None, reason="done")["text"] == "Everything goes on."
+
+
+def test_pauses_limits_and_forces_have_who_and_since_when(lake: Lake) -> None:
+    claimed(lake, lake.second)
+    commands.throttle(lake.env, None, rows_per_second=500, by="ann")
+    commands.force(lake.env, "planes", by="bob")
+    commands.postpone(lake.env, "flights", by="eve")
+    told = read(lake, "history")["entries"]
+    for view in (deployment_view(read(lake, "deployment")), drawn("environments.html", None, rows=[row(lake)], counts=[])):
+        for who, verb in (("ann", "throttle"), ("bob", "force"), ("eve", "postpone")):
+            line = next(line for line in view.split("<li>") if f"<b>{who}</b>" in line)
+            since = next(entry["started_at"] for entry in told if entry["what"] == verb)
+            assert f'since <time datetime="{since[:19]}' in line, verb
+
+
+def test_work_whose_leader_is_dead_has_no_time_left_but_its_last_sign_of_life(tmp_path: Path) -> None:
+    lake, now = copying(tmp_path), pendulum.now("UTC")
+    assert "left" in deployment_view(read(lake, "deployment")).partition("Work on rows")[2].partition("</section>")[0]
+    old = now.subtract(hours=3)
+    work = Progress(CollectionName("stats"), Generation(2), "copy", "files", 420, 1_000, 8_400_000, old.subtract(minutes=14), old)
+    LedgerWriter(lake.env).transact(lambda state: [Put(work)])
+    bar = deployment_view(read(lake, "deployment")).partition("Work on rows")[2].partition("</section>")[0]
+    front = drawn("environments.html", None, rows=[row(lake)], counts=[])
+    for shown in (bar, front):
+        assert "no sign of life" in shown and " left" not in shown and f"{old:%Y-%m-%d %H:%M}" in shown
 
 
 def test_history_is_the_newest_first_and_each_thing_once(lake: Lake) -> None:

@@ -165,7 +165,7 @@ function ask(verb, about) {
   const { title, text, yes, fields, typed, preview } = VERBS[verb];
   asked = { verb, about, typed };
   byId("ask-title").textContent = title;
-  byId("ask-text").textContent = preview ? "" : text;
+  byId("ask-text").textContent = preview ? "" : [text, ...(verb === "end_hold" ? neededBy(about.nodes) : [])].join(" ");
   byId("ask-yes").textContent = yes;
   byId("ask-failed").hidden = true;
   const inputs = fields.map((item) => field(item, about[item.name] || ""));
@@ -176,6 +176,11 @@ function ask(verb, about) {
   byId("ask-yes").disabled = false;
   if (preview) showPreview(about);
   dialog.showModal();
+}
+
+function neededBy(nodes) { // what hold_in_use would say
+  const named = (nodes || []).map((node) => `${node.id} (${node.kind} with release ${node.release})`);
+  return named.length ? [`It is refused, for live nodes need what it keeps: ${named.join(", ")}. With the box checked they lose it.`] : [];
 }
 
 async function showPreview(about) {

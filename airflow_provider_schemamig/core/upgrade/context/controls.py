@@ -56,6 +56,14 @@ def still_held(env: EnvironmentRoot, collection: str | None) -> tuple[Control, .
     return tuple(control for _, control in controls if control.paused and (collection is None or control.scope in (EVERYWHERE, collection)))
 
 
+def still_words(control: Control) -> str:
+    """Return what still makes work wait after a resume of another scope, and what takes it back."""
+    is_all = control.scope == EVERYWHERE
+    scope, state = "everything" if is_all else control.scope, "postponed" if control.last_step else "paused"
+    why, field = f": {control.reason}" if control.reason else "", "an empty collection" if is_all else f"the collection {control.scope}"
+    return f"{scope} is still {state} by {control.paused_by}{why}. Resume with {field} takes that back."
+
+
 def postpone(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
     """Work on the rows of ``collection`` (None: of all) goes on, also if it was paused, but the last step of an online change, the commit
     after it, waits for ``resume``. Rows that come meanwhile are filled right before it. The control of the last step."""

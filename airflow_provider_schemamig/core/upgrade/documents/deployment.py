@@ -13,7 +13,8 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState, Intent, Progress
+from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Intent, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -26,8 +27,9 @@ from airflow_provider_schemamig.core.storage import ObjectMissing
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import deployment_of, plan_of
 from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
-from airflow_provider_schemamig.core.upgrade.documents.pace import pace_json
+from airflow_provider_schemamig.core.upgrade.documents.pace import authored, pace_json
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.status import control_json, deployment_json, leader_json
@@ -44,6 +46,7 @@ def deployment_document(env: EnvironmentRoot, generation: Generation | None = No
     hold = state.holds.get(deployment.generation)
     return {
         "environment": env.location.uri,
+        "env_id": state.config.env_id,
         "now": now.isoformat(),
         "ledger_version": state.version,
         "release": state.release.name if state.release is not None else plan.target.name,
@@ -58,11 +61,18 @@ def deployment_document(env: EnvironmentRoot, generation: Generation | None = No
         "in_flight": [{"collection": item.collection, "kind": item.kind.value} for item in _in_flight(state, deployment)],
         "progress": [pace_json(env, state, deployment, plan, history, row) for row in _progress(state, deployment)],
         "elements": [item for item in elements_json(env, state) if item["generation"] == deployment.generation],
-        "controls": [control_json(control) for _, control in sorted(state.controls.items()) if _is_about(control.scope, plan)],
-        "hold": None if hold is None or hold.state is HoldState.CLOSED else hold_cost_json(env, state, hold),
+        "controls": authored([control_json(item) for _, item in sorted(state.controls.items()) if _is_about(item.scope, plan)], history),
+        "hold": None if hold is None or hold.state is HoldState.CLOSED else _hold(env, state, hold),
         "newer_holds": [int(number) for number, held in state.holds.items() if number > deployment.generation and _is_open(held.state)],
         "can": _can(state, deployment),
     }
+
+
+def _hold(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
+    """Return a hold with what it costs and the live nodes that need what it keeps. Not with their leases, which are new all the time."""
+    nodes = needed_by(hold, live_nodes(env, pendulum.now("UTC")))
+    kept_by = [{"id": node.node_id, "release": str(node.release), "kind": node.kind.value} for node in nodes]
+    return {**hold_cost_json(env, state, hold), "kept_by": kept_by}
 
 
 def _is_open(state: HoldState) -> bool:

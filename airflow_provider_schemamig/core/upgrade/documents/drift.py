@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import began_at, foreign_changes
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import time_of, writer_of
 from airflow_provider_schemamig.visible import visible
 
@@ -31,7 +31,7 @@ def drift_document(env: EnvironmentRoot) -> dict[str, Any]:
 def _tables(env: EnvironmentRoot, state: State, heads: Any) -> Iterator[dict[str, Any]]:
     for name in sorted(state.objects):
         head: Head | None = heads.get(name)
-        differences = ("no Delta table is there",) if head is None else drift_of(state, name, head)
+        differences = (NO_TABLE,) if head is None else drift_of(state, name, head)
         if differences:
             yield {
                 "collection": name,

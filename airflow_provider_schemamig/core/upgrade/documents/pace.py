@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,20 @@ def _backlog(env: EnvironmentRoot, state: State, deployment: Deployment, plan: P
     except (LogTruncated, TableMissing, NotBuilt):
         return None
     return Backlog(count, rows if known else None)
+
+
+def authored(controls: Sequence[Mapping[str, Any]], history: Iterable[HistoryEntry]) -> list[dict[str, Any]]:
+    """Return documents of controls with ``by`` and ``since``: of a pause from the ledger, of limits and a force from the history."""
+    entries = list(history)
+    return [{**control, **_author(control, entries)} for control in controls]
+
+
+def _author(control: Mapping[str, Any], history: Sequence[HistoryEntry]) -> dict[str, Any]:
+    if control["paused"]:
+        return {"by": control["paused_by"], "since": control["paused_at"]}
+    verb = "force" if control["last_step"] else "throttle"
+    last = next((entry for entry in reversed(history) if (entry.what, entry.collection) == (verb, control["collection"])), None)
+    return {"by": None if last is None else last.who, "since": None if last is None else last.started_at.isoformat()}
 
 
 def _throttled(state: State, history: Sequence[HistoryEntry], collection: CollectionName) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.transfer.schema_age import Share
 from airflow_provider_schemamig.core.upgrade.compact import schema_ages
 from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import known
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, known, read_heads
 from airflow_provider_schemamig.core.upgrade.status import hidden_columns, node_json, pin_json
 
 
@@ -33,7 +33,7 @@ def table_document(env: EnvironmentRoot, collection: str) -> dict[str, Any]:
         (found for (of, _), found in state.schemas.items() if of == name or found.shard == shard.shard),
         key=lambda found: (found.shard != shard.shard, found.since_table_version, found.schema_id),
     )
-    ages = schema_ages(env, state, [name])
+    ages, head = schema_ages(env, state, [name]), read_heads(env, state, [name])[name]
     names = {found.collection for found in entries} | {name}
     return {
         "environment": env.location.uri,
@@ -42,6 +42,9 @@ def table_document(env: EnvironmentRoot, collection: str) -> dict[str, Any]:
         "uri": env.table_location(shard.uri).uri,
         "shard": shard.shard,
         "adopted": shard.adopted,
+        "drift": list(drift_of(state, name, head)) if head is not None else [NO_TABLE],
+        "sealed": head is not None and head.sealed_for is not None,
+        "in_flight": [intent.kind.value for intent in state.intents_of(shard.shard)],
         "schema_id": entry.schema_id,
         "hidden": hidden_columns(entry.physical, entry.declared),
         "releases": [_release(found, entry, before) for before, found in zip([None, *entries], entries, strict=False)],

@@ -45,6 +45,10 @@ def asked_for(state: State, collections: Collection[str] | None) -> Sequence[Col
     return [known(state, name) for name in sorted(state.objects if collections is None else collections)]
 
 
+#: The difference of a table that is gone.
+NO_TABLE = "no Delta table is there"
+
+
 def read_heads(
     env: EnvironmentRoot, state: State | None, collections: Iterable[CollectionName] | None = None
 ) -> Mapping[CollectionName, Head | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -228,7 +229,9 @@ def test_progress_of_open_generations_has_a_rate_and_an_end(run: Run, env: Path,
     assert (found["done"], found["total"], found["rows"], found["updated_at"]) == (30, 120, 5000, "2026-11-21T10:10:00+00:00")
     assert (found["rows_per_second"], found["eta_seconds"]) == (3, 5400), "of this process: 10 files and 2,000 rows in 10 minutes"
     shown = run("status", "--env", env).stdout
-    assert "flights     copy   30/120 files  5,000       3  1 h 30 min  2026-11-21 10:10 UTC" in shown
+    assert "flights     copy   30/120 files  5,000       3  no sign of life  2026-11-21 10:10 UTC" in shown
+    put(env, replace(progress(claimed), started_at=pendulum.now("UTC").subtract(minutes=10), updated_at=pendulum.now("UTC")))
+    assert "5,000       3  1 h 30 min  20" in run("status", "--env", env).stdout
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,9 @@ def test_of_many_collections_only_those_that_need_attention_are_named() -> None:
 def test_a_status_while_rows_are_copied() -> None:
     document = status({"planes": collection()})
     copying = {"collection": "planes", "generation": 2, "stage": "copy", "unit": "files", "done": 30, "total": 1200, "rows": 5_000_000}
-    document["progress"] = [{**copying, "rows_per_second": 81_000, "eta_seconds": 11_100, "updated_at": "2026-11-21T10:00:00+00:00"}]
+    document["progress"] = [
+        {**copying, "rows_per_second": 81_000, "eta_seconds": 11_100, "updated_at": "2026-11-21T10:00:00+00:00", "silent": False}
+    ]
     document["controls"] = [
         {
             "collection": None,
