@@ -65,6 +65,12 @@ def test_every_dag_that_can_be_red_is_found_from_what_is_seen() -> None:
     assert [dag_id for dag_id in runs if f"`{dag_id}`" not in tables()] == []
 
 
+def test_every_task_that_a_pause_defers_is_found_from_what_is_seen() -> None:
+    waits = [line for line in tables().splitlines() if "(deferred)" in line and "#paused-and-nobody-knows-why" in line]
+    assert all(any(f"`{task}`" in line for line in waits) for task in ("fingerprint", "preflight", "promote"))
+    assert any("any task after it" in line for line in waits)
+
+
 def test_the_book_explains_what_the_page_says_in_place_of_an_error() -> None:
     """It has codes of its own, which no error has."""
     text = " ".join(entries()["The page shows unreachable or stale"].labels.values())
