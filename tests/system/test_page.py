@@ -116,7 +116,7 @@ def test_environments_count_first_and_every_state_is_told(page: Tab) -> None:
         ("sealed", ["promoted"]),
         ("hold", ["Roll back", "End hold", "left"]),
         ("paused", ["month end: no change before Monday", "ann", "last step postponed"]),
-        ("failed", ["spark_failed", "the driver ran out of memory"]),
+        ("failed", ["spark_driver_died", "the driver ran out of memory"]),
         ("many", ["1.0.0 → 1.1.0", f"{MANY - 100} more stand in the report"]),
     ],
 )
@@ -330,6 +330,18 @@ def test_a_narrow_window_scrolls_in_tables_only(browser: Browser, airflow: LiveA
             assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), path
         page.open("/env/hold/deployments/newest", "#live h2")
         page.picture("narrow")
+
+
+@pytest.mark.parametrize("width", [380, 900])
+def test_rows_stay_low_in_a_narrow_window(browser: Browser, airflow: LiveAirflow, width: int) -> None:
+    with tab(browser, airflow, viewport={"width": width, "height": 720}) as page:
+        page.open("/")
+        page.until("!document.body.textContent.includes('reading …')")
+        heights = page.page.evaluate("[...document.querySelectorAll('table.list tbody tr')].map((row) => row.offsetHeight)")
+        assert len(heights) >= len(STATES) and max(heights) <= 130, heights
+        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+        page.open("/env/hold/tables")
+        assert page.page.evaluate("Math.max(...[...document.querySelectorAll('#tables tbody tr')].map((row) => row.offsetHeight))") <= 80
 
 
 def test_page_asks_seldom_and_not_while_nobody_looks(page: Tab) -> None:
