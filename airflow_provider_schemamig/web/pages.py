@@ -16,7 +16,9 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse
 
+from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.html.render import STATIC, render, report_html, static
+from airflow_provider_schemamig.core.html.runbook import runbook_html
 from airflow_provider_schemamig.visible import visible
 from airflow_provider_schemamig.web import runs
 from airflow_provider_schemamig.web.access import Viewer, may_see, viewer
@@ -244,6 +246,13 @@ async def _of_document(
     about: dict[str, Any] = {"title": f"{place.title}: {title}", "view": view, "place": place, "look": look}
     etag = f"{look.etag}{_marks(lately)}{sorted(names.items()) or ''}"
     return await page(request, f"{name}.html", **about, etag=etag, document=look.document, lately=lately, names=names)
+
+
+@pages.get("/runbook", response_class=HTMLResponse)
+async def runbook(request: Request) -> Response:
+    """Show the runbook of the version that is installed."""
+    html = await asyncio.to_thread(runbook_html)
+    return await page(request, "runbook.html", title="schemamig: runbook", view="", etag=__version__, html=html)
 
 
 FILTERS = ("who", "what", "collection", "generation", "since", "until")

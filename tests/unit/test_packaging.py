@@ -54,6 +54,11 @@ def test_the_wheel_holds_the_provider_the_jobs_and_the_dags_and_nothing_else(whe
     assert "airflow_provider_schemamig/py.typed" in wheel.namelist()
 
 
+def test_the_wheel_holds_the_runbook_that_the_page_shows(wheel: zipfile.ZipFile) -> None:
+    """In the source it is a link to that of the docs."""
+    assert wheel.read("airflow_provider_schemamig/core/html/runbook.txt") == (ROOT / "docs/runbook.md").read_bytes()
+
+
 def test_the_wheel_holds_the_log_store_of_its_source(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     packed = Path(wheel.extract("airflow_provider_schemamig/core/spark/log_store/schemamig-log-store.jar", tmp_path))
     assert is_current(packed)

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.html.moments import MOMENTS
+from airflow_provider_schemamig.core.html.runbook import entry_of
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _templates() -> Environment:
         finalize=_shown,
     )
     found.filters |= {"at": at, "seconds": seconds, "size": size, "count": count, "ago": ago, "plain": plain, "moments": moments}
-    found.filters |= {"once": once, "outcome": outcome}
+    found.filters |= {"once": once, "outcome": outcome, "entry": entry_of}
     return found
 
 

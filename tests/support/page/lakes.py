@@ -89,7 +89,7 @@ def paused(folder: Path) -> Lake:
 def failed(folder: Path) -> Lake:
     found = waits(folder)
     entry = HistoryEntry.ended(
-        "fill", pendulum.now("UTC"), generation=2, collection="stats", outcome="spark_failed", detail="the driver ran out of memory"
+        "fill", pendulum.now("UTC"), generation=2, collection="stats", outcome="spark_driver_died", detail="the driver ran out of memory"
     )
     append_history(found.env, entry)
     return found

@@ -27,6 +27,7 @@ VIEWS = {
     "/env/{key}/history.csv": ("/env/lake/history.csv", 200),
     "/env/{key}/history.json": ("/env/lake/history.json", 200),
     "/env/{key}/rollback_preview": ("/env/lake/rollback_preview", 409),
+    "/runbook": ("/runbook", 200),
     "/api/environments": ("/api/environments", 200),
     "/api/env/{key}/{name}": ("/api/env/lake/overview", 200),
 }
