@@ -127,7 +127,7 @@ CONSEQUENCES: list[tuple[str, str, str, str, str, str]] = [
     ("id INT, CONSTRAINT p CHECK (id > 0)", "id INT", 'evolution("a")', "expand", "rollback", "CHECK p stays dropped if rows came in"),
     ("id INT) CLUSTER BY (id", "id INT", 'evolution("a")', "expand", "rollback", "CLUSTER BY (id) is back"),
     ("id INT", "id DATE", 'replacement("a")', "seal", "breaks", "every writer of the old shard is refused"),
-    ("id INT", "id DATE", 'replacement("a")', "seal", "rollback", "--allow-lossy"),
+    ("id INT", "id DATE", 'replacement("a")', "seal", "rollback", "done only by order"),
     ("id INT", "id DATE", 'replacement("a")', "retire", "irreversible", "rows are deleted"),
     ("id INT", "id DATE", 'replacement("a", fill="SELECT current_date() AS id FROM {a}")', "build", "summary", "filled on Spark from a"),
 ]
