@@ -234,7 +234,7 @@ def test_a_hold_is_ended(page: Tab, airflow: LiveAirflow, lakes: dict[str, Lake]
 def test_drift_is_reverted_and_a_table_given_back(page: Tab, airflow: LiveAirflow, lakes: dict[str, Lake]) -> None:
     page.open("/env/mended/drift", "#live h3")
     assert ended(airflow, page.press("revert", "planes", typed="mended", **_lossy(page, "planes")))["state"] == "success"
-    page.until("!document.querySelector('#live').innerText.includes('planes')", 60)
+    page.until("![...document.querySelectorAll('#live h3')].some((title) => title.textContent.includes('planes'))", 60)
     assert ended(airflow, page.press("unmanage", "stats", typed="mended"))["state"] == "success"
     page.sees("Every table is as the ledger says", 60)
     assert "stats" not in lakes["mended"].state.objects
