@@ -17,7 +17,15 @@ with DAG(
     tags=["schemamig"],
     params={
         "environment": environment_param(),
+        "generation": Param(
+            None, type=["null", "integer"], minimum=1, title="Generation", description="Only this one; empty: the newest, a release back."
+        ),
         "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Go on even if rows written since stay behind."),
     },
 ) as dag:
-    RollbackOperator(task_id="rollback", environment="{{ params.environment }}", allow_lossy="{{ params.allow_lossy }}")
+    RollbackOperator(
+        task_id="rollback",
+        environment="{{ params.environment }}",
+        generation="{{ params.generation or '' }}",
+        allow_lossy="{{ params.allow_lossy }}",
+    )

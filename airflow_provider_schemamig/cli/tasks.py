@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 
-def run_task(task: Callable[[Listener], Outcome]) -> Answer:
-    """Run a task under progress; its outcome is the answer."""
+def run_task(task: Callable[[Listener], Outcome], *, without_stages: str = "Nothing to do.") -> Answer:
+    """Run a task under progress; its outcome is the answer. ``without_stages``: what people read where no table was touched."""
     with watched() as listen:
         document = task(listen).to_json()
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.common import show_outcome
 
-        show_outcome(to, document)
+        show_outcome(to, document, without_stages)
 
     return Answer(document, show)
 

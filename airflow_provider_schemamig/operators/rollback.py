@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.notifications.schemamig import ROLLED_BACK
-from airflow_provider_schemamig.operators.base import as_flag
+from airflow_provider_schemamig.operators.base import as_flag, as_number
 from airflow_provider_schemamig.operators.committing import CommittingOperator
 from airflow_provider_schemamig.operators.read_only import claim_id
 
@@ -23,24 +23,29 @@ class RollbackOperator(CommittingOperator):
 
     :param allow_lossy: (templated) whether to go on if rows written since (into a replaced collection, or into one that was rewritten
         without ``down``) would be left behind.
+    :param generation: (templated) only this deployment, refused for another; empty: the newest.
     """
 
-    template_fields: Sequence[str] = (*CommittingOperator.template_fields, "allow_lossy")
+    template_fields: Sequence[str] = (*CommittingOperator.template_fields, "allow_lossy", "generation")
     ui_color = "#f2cfcf"
 
-    def __init__(self, *, allow_lossy: bool | str = False, **kwargs: Any) -> None:
+    def __init__(self, *, allow_lossy: bool | str = False, generation: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.allow_lossy = allow_lossy
+        self.generation = generation
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.names import Generation
 
+        number = as_number("generation", self.generation)
         with self.deferred_while_paused():
             outcome = commands.rollback(
                 self.hook.environment,
                 jobs=self.hook.job_runner,
                 allow_lossy=as_flag("allow_lossy", self.allow_lossy),
                 claim_id=claim_id(context),
+                generation=None if number is None else Generation(number),
                 listen=self.listener(),
             )
         found = self.answer(outcome)

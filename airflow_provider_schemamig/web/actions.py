@@ -79,7 +79,7 @@ class HoldAsked(GenerationAsked):
     ignore_nodes: bool = False
 
 
-class RollbackAsked(Asked):
+class RollbackAsked(GenerationAsked):
     allow_lossy: bool = False
 
 
@@ -197,8 +197,9 @@ async def unmanage(place: Known, user: Controller, asked: CollectionAsked) -> JS
 
 @actions.post("/env/{key}/rollback")
 async def rollback(place: Known, user: Rollbacker, asked: RollbackAsked) -> JSONResponse:
-    """Go back to the release before, by a run of the DAG schemamig_rollback."""
-    return await _run(place, user, ROLLBACK, "rollback", asked, {"allow_lossy": asked.allow_lossy})
+    """Take the generation of the preview back to the release before, by a run of the DAG schemamig_rollback."""
+    conf = {"generation": asked.generation, "allow_lossy": asked.allow_lossy}
+    return await _run(place, user, ROLLBACK, "rollback", asked, conf)
 
 
 @actions.post("/env/{key}/restore")

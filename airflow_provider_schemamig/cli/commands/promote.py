@@ -18,4 +18,8 @@ def promote(env: EnvOption, generation: GenerationOption, as_json: JsonOption = 
     """Make the generation the leader, if its plan is still the one that was checked."""
     from airflow_provider_schemamig.core import commands
 
-    return run_task(lambda listen: commands.promote(open_environment(env), Generation(generation), listen=listen))
+    follow = ", ".join(f"`schemamig {task} --generation {generation}`" for task in ("expand", "change", "cutover"))
+    return run_task(
+        lambda listen: commands.promote(open_environment(env), Generation(generation), listen=listen),
+        without_stages=f"It leads. next: {follow}, in this order; `schemamig rollback` takes it back.",
+    )

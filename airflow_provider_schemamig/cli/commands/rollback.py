@@ -18,6 +18,7 @@ from airflow_provider_schemamig.cli.options import (
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
 from airflow_provider_schemamig.cli.tasks import run_task
+from airflow_provider_schemamig.core.names import Generation
 
 
 @answered
@@ -25,6 +26,7 @@ def rollback(
     env: EnvOption,
     allow_lossy: Annotated[bool, typer.Option("--allow-lossy", help="Roll back even if rows are lost.")] = False,
     claim_id: RollbackClaimOption = None,
+    generation: Annotated[int | None, typer.Option("--generation", min=1, metavar="N", help="Only this one; refused for another.")] = None,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -32,4 +34,5 @@ def rollback(
     from airflow_provider_schemamig.core import commands
 
     run = functools.partial(commands.rollback, open_environment(env), allow_lossy=allow_lossy, claim_id=claim_id)
-    return run_task(lambda listen: run(jobs=spark_at(spark, listen), listen=listen))
+    only = None if generation is None else Generation(generation)
+    return run_task(lambda listen: run(generation=only, jobs=spark_at(spark, listen), listen=listen))

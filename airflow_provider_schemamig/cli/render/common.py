@@ -60,14 +60,14 @@ def _sentence(text: str, error: SchemamigError) -> str:
     return text[:1].upper() + text[1:] if first.isalpha() and not is_name else text
 
 
-def show_outcome(to: Console, document: Mapping[str, Any]) -> None:
+def show_outcome(to: Console, document: Mapping[str, Any], without_stages: str = "Nothing to do.") -> None:
     """Print what a task or an upgrade did: where the environment is, what each stage took, what stays open."""
     to.print(_heading(document))
     if document["stages"]:
         to.print()
         to.print(_stage_table(document["stages"]))
     else:
-        to.print("Nothing to do.")
+        to.print(Text(without_stages))
     show_pending(to, document["pending"])
     show_notes(to, document.get("notes", ()))
 
@@ -120,21 +120,13 @@ def show_pending(to: Console, pending: Sequence[Mapping[str, Any]]) -> None:
     """Print the holds: until when there is a way back, and what ends it."""
     for hold in pending:
         to.print()
-        to.print(hold_text(hold, newer_open(hold, pending)))
+        to.print(hold_text(hold))
 
 
-def newer_open(hold: Mapping[str, Any], holds: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many of the holds a rollback takes before this one: it goes one release back."""
-    return sum(other["generation"] > hold["generation"] and other["state"] in ("open", "rolling_back") for other in holds)
-
-
-def hold_text(hold: Mapping[str, Any], newer: int = 0) -> Text:
-    """Say until when there is a way back, or that its time is over, and the nodes that keep it open longer (``kept_by``).
-
-    ``newer``: how many holds are rolled back before it.
-    """
+def hold_text(hold: Mapping[str, Any]) -> Text:
+    """Say until when there is a way back, or that its time is over, and the nodes that keep it open longer (``kept_by``)."""
     before, until, cost = hold["from"], minute_of(hold["until"]), _cost(hold)
-    often = f", run {newer + 1} times," if newer else ""
+    often = f", run {hold['rollbacks']} times," if hold["rollbacks"] > 1 else ""
     if hold["state"] == "keeping":
         kept = f"{hold['to']} was rolled back; the rows that stayed behind are kept until {until}{cost}"
         return Text(f"{kept}: `schemamig contract` deletes them then.", style="yellow" if hold["over"] else "")

@@ -41,4 +41,4 @@ def show_report(to: Console, document: Mapping[str, Any]) -> None:
         to.print(control_text(control))
     show_history(to, document["timeline"])
     if document["hold"] is not None:
-        to.print(hold_text({**document["hold"], "kept_by": []}, len(document["newer_holds"])))
+        to.print(hold_text({**document["hold"], "kept_by": []}))

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import hold_text, newer_open, table_of
+from airflow_provider_schemamig.cli.render.common import hold_text, table_of
 from airflow_provider_schemamig.cli.render.rows import control_text, pin_text, progress_cells, progress_table, touched_texts
 from airflow_provider_schemamig.core.times import minute_of
 
@@ -37,7 +37,7 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     if document["deployments"]:
         parts += [Text(), _deployments(document["deployments"])]
     for hold in document["holds"]:
-        parts += [Text(), hold_text(hold, newer_open(hold, document["holds"]))]
+        parts += [Text(), hold_text(hold)]
     if cluster:
         parts += [Text(), _nodes(document["nodes"])]
     return Group(*parts)

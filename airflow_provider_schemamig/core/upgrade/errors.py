@@ -156,7 +156,7 @@ class PlanChanged(Refusal):
     @property
     def message(self) -> str:
         if self.generation is not None:
-            return f"{self.approved:.12} is not the plan of generation {self.generation}, which is {self.current:.12}."
+            return f"the plan of generation {self.generation} is {self.current:.12}, not {self.approved:.12}."
         return f"the plan that was checked ({self.approved:.12}) is not the plan that would run now ({self.current:.12})."
 
     @property
@@ -257,7 +257,8 @@ class HoldOpen(Refusal):
                 return "Run `schemamig contract` first; it goes on where it stopped."
             case _:
                 ends = f"`schemamig contract --generation {self.generation}`"
-                return f"Wait for the hold and its contract ({ends}); a new release (--end-hold) can end it at once."
+                at_once = "`schemamig contract --now`, or a new release (--end-hold), ends it at once"
+                return f"Wait for the hold and its contract ({ends}); {at_once}."
 
 
 class NeverAgreed(Conflict):

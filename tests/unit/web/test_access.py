@@ -45,7 +45,7 @@ ACTIONS: dict[str, tuple[dict[str, Any], int]] = {
     "end_hold": ({"generation": 1}, 409),
     "revert": ({"collection": "flights"}, 409),
     "unmanage": ({"collection": "flights"}, 409),
-    "rollback": ({}, 409),
+    "rollback": ({"generation": 1}, 409),
     "restore": ({"collection": "flights", "origin": "other"}, 409),
 }
 STATIC_ROUTE = "/static/{name}"

@@ -126,7 +126,7 @@ def test_a_rejection_gives_the_generation_up_where_the_ledger_is_the_gate(
 
 
 def test_a_run_that_would_not_begin_is_not_written_down(page: Page, lake: Lake) -> None:
-    answer = page.post("/env/lake/rollback")
+    answer = page.post("/env/lake/rollback", {"generation": 2, "reason": "a test"})
     assert answer.status_code == 409 and answer.json()["error"]["code"] == "run_not_started"
     assert "rollback asked" not in page.get("/env/lake/history.csv").text
 

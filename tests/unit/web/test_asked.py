@@ -152,7 +152,8 @@ def test_the_note_of_a_failed_run_says_why_beside_what_people_wrote(page: Page, 
 
     start("schemamig_control", "failed", kept_of(TaskRefused(str(REFUSAL), REFUSAL)), action="revert", collection="planes")
     with create_session() as session:
-        run = session.query(DagRun).filter(DagRun.dag_id == "schemamig_control").one()
+        run = session.query(DagRun).filter(DagRun.dag_id == "schemamig_control").order_by(DagRun.id.desc()).first()
+        assert run is not None
         run_notes.on_dag_run_failed(dag_run=run, msg="")
         lines = str(run.note).splitlines()
     assert lines[0] == "my own words" and lines[1].startswith("schemamig: revert failed: [lossy_revert] planes:")

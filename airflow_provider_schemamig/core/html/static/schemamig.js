@@ -173,7 +173,7 @@ function ask(verb, about) {
   inputs.push(field({ name: "reason", label: "Reason (it is written into the history)" }));
   if (typed) inputs.push(field({ name: "typed", label: `Type the environment's name to confirm: ${placeName}` }));
   byId("ask-fields").replaceChildren(...inputs);
-  byId("ask-yes").disabled = false;
+  byId("ask-yes").disabled = Boolean(preview);
   if (preview) showPreview(about);
   dialog.showModal();
 }
@@ -186,10 +186,12 @@ function neededBy(nodes) { // what hold_in_use would say
 async function showPreview(about) {
   const answer = await fetch(`${root}env/${encodeURIComponent(place)}/rollback_preview`, { headers: { Accept: "application/json" } });
   const found = await answer.json();
+  about.generation = found.generation; // what was shown, and nothing else, goes back
   const lines = answer.ok ? found.lines : [found.detail && found.detail.message ? `${found.detail.message} ${found.detail.next}` : "What it does could not be read."];
   const list = document.createElement("ul");
   list.append(...lines.map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
   byId("ask-text").replaceChildren(list);
+  byId("ask-yes").disabled = !answer.ok;
 }
 
 byId("ask-no").addEventListener("click", () => dialog.close());

@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
 from airflow_provider_schemamig.core.upgrade.context.context import close_expired_holds, no_open_deployment
-from airflow_provider_schemamig.core.upgrade.drift.accepted import Taken, in_release, taken_back, unreleased_after
+from airflow_provider_schemamig.core.upgrade.drift.accepted import Taken, in_release, taken_back, target_from_here, unreleased_after
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
     foreign_changes,
@@ -44,7 +44,6 @@ from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, Unknown
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
-from airflow_provider_schemamig.core.upgrade.plan.target import target_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -91,11 +90,10 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     close_expired_holds(state)  # or refuse, before a file is written
     assert state.release is not None  # it has tables
     folder = known(release_dir)
-    target = target_of(folder.release, state)
     version: Version = state.release.version
     files: tuple[str, ...] = ()
     if any(item.is_for_release for item in taken):
-        version, files = in_release(env, folder, state, taken, target)
+        version, files = in_release(env, folder, state, taken, target_from_here(folder, state, taken))
     _record(ledger, state, taken)
     notes = (*_remember(env, state, taken, version, started), *(() if files else taken_back(folder, taken)), *left)
     return AcceptedDrift(version, files, tuple((item.name, item.changes) for item in taken), notes)

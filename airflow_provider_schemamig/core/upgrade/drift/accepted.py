@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,18 +13,20 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ve
 from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep
+from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, began_at
-from airflow_provider_schemamig.core.upgrade.drift.errors import NotInVersions
-from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_over
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
-from airflow_provider_schemamig.core.upgrade.plan.target import Target
+from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept, NotInVersions
+from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_from_release, step_over
+from airflow_provider_schemamig.core.upgrade.errors import RenamedOutsideRelease
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.target import Target, target_of
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, unreleased_change
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, error_of, raise_refusals, refusals_of
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,21 @@ def unreleased_after(state: State, item: Taken) -> UnreleasedChange:
     return unreleased_change(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
 
 
+def target_from_here(folder: KnownFolder, state: State, taken: Sequence[Taken]) -> Target:
+    """Return what the folder's head makes of the environment. Raises CannotAccept where an upgrade to it is refused, so that none would
+    take a version on top, and what is wrong with the folder."""
+    try:
+        return target_of(folder.release, state)
+    except SchemamigError as error:
+        against = refusals_of(error)
+        if not all(isinstance(refusal, StopInBetween | RenamedOutsideRelease) for refusal in against):
+            raise
+        told = "; ".join(f"{refusal.collection}: {refusal.message.rstrip('.')}" for refusal in against)
+        reason = f"the upgrade from here to {folder.release.version} would be refused as it is ({told})"
+        refused = [CannotAccept(collection=item.name, reasons=(reason,)) for item in taken if item.is_for_release]
+        raise error_of(refused) from error
+
+
 def in_release(
     env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target
 ) -> tuple[Version, tuple[str, ...]]:
@@ -71,28 +89,44 @@ def in_release(
     assert state.release is not None  # it has tables
     refusals = list(_missing(state, taken, target.steps))
     if folder.release.version == state.release.version or (refusals and _can_follow(folder, state, taken, target)):
-        made = _next(env, folder, state, taken)
+        made = _next(env, folder, state, taken, target)
         return made.version, made.write()
     raise_refusals(refusals)
     return folder.checked().version, ()
 
 
-def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken]) -> NextVersion:
+def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target) -> NextVersion:
+    is_at_head = state.release is not None and folder.release.version == state.release.version
+    found = [(item, item.step if is_at_head else step_over(item.foreign, item.declared)) for item in taken if item.is_for_release]
+    why = [f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}" for item, _ in found]
+    before = _before(env, state, taken, target)
+    why += [f"{step.declared.name} before, which no version had yet" for step in before]
+    steps = [*(step for _, step in found), *before]
     schema = folder.release.snapshots[folder.release.version].text
-    steps: list[DraftStep] = []
-    names: list[str] = []
-    why: list[str] = []
-    for item in taken:
-        if not item.is_for_release:
-            continue  # the ledger takes note
-        is_at_head = state.release is not None and folder.release.version == state.release.version
-        step = item.step if is_at_head else step_over(item.foreign, item.declared)
+    for step in steps:
         schema = step.in_schema(schema)
-        steps += [] if step.evolution is None else [DraftStep(step.evolution)]
-        names.append(item.name)
-        why.append(f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}")
     reason = f"The tables were changed outside of a release: {', '.join(why)}. `schemamig accept` inferred these steps from them."
-    return next_version(folder, schema, f"Take over what was done to {', '.join(names)}", reason, steps)
+    title = f"Take over what was done to {', '.join(step.declared.name for step in steps)}"
+    return next_version(folder, schema, title, reason, [DraftStep(step.evolution) for step in steps if step.evolution is not None])
+
+
+def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: Target) -> list[ReleaseStep]:
+    """Return the steps of the tables that were ahead of their release before, without which no upgrade takes the version.
+
+    None for one that the folder's versions change, or whose change no step says: the upgrade tells of those.
+    """
+    left = [name for name in state.objects if state.unreleased_of(name) is not None and all(item.name != name for item in taken)]
+    changed, found = _by_source(target.steps), []
+    for name, head in sorted(read_heads(env, state, left).items()) if left else ():
+        unreleased = state.unreleased_of(name)
+        if unreleased is None or head is None or head.is_another or name in changed:
+            continue
+        with contextlib.suppress(Refusal):  # names that change hands, a CHECK nobody can follow
+            step = step_from_release(state, unreleased, unreleased.declared, head)
+            if not step.untold and step.is_needed:
+                step.check()
+                found.append(step)
+    return found
 
 
 def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:
@@ -107,7 +141,7 @@ def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:
 
 def _missing(state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]) -> Iterator[NotInVersions]:
     """Yield a refusal for each table of which the folder's steps from here to its head do not contain what was done."""
-    by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
+    by_source = _by_source(steps)
     for item in taken:
         missing = missing_in(unreleased_after(state, item), by_source.get(item.name), item.step.renames)
         if missing:
@@ -121,7 +155,7 @@ def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], targe
     release does not have: an upgrade makes all versions as one step, in which a column that goes and comes is two.
     """
     head = folder.release.declarations(folder.release.version)
-    changed = {step.old.name for step in target.steps if not isinstance(step, Create)}
+    changed = _by_source(target.steps)
     copied = {step.old.name for step in target.steps if not isinstance(step, Create | Evolve)}
     read = {found.collection for _, inputs in target.fill_inputs for found in inputs}
     for item in taken:
@@ -134,6 +168,10 @@ def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], targe
         if (unreleased is not None or item.name in read) and not all(_is_new(change, released) for change in item.changes):
             return False
     return True
+
+
+def _by_source(steps: Sequence[MergedStep]) -> dict[CollectionName, MergedStep]:
+    return {step.old.name: step for step in steps if not isinstance(step, Create)}
 
 
 def _is_new(change: Change, released: Declaration) -> bool:

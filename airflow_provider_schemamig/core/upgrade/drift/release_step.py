@@ -72,12 +72,15 @@ class ReleaseStep:
 def step_to(state: State, foreign: Foreign, declared: Declaration) -> ReleaseStep:
     """Return the step from what the release declares to ``declared``, which the table has now."""
     unreleased = state.unreleased_of(foreign.entry.collection)
-    if unreleased is None:
-        return step_over(foreign, declared)
+    return step_over(foreign, declared) if unreleased is None else step_from_release(state, unreleased, declared, foreign.head)
+
+
+def step_from_release(state: State, unreleased: UnreleasedChange, declared: Declaration, head: Head) -> ReleaseStep:
+    """Return the step of a collection that is ahead of its release, from what that declares to ``declared``."""
     if not unreleased.released.fields:
         return ReleaseStep(unreleased.released, declared, {})
     names = state.names_in_release(unreleased)
-    return _by_name(unreleased.released, declared) if names is None else _by_identity(unreleased, declared, names, foreign.head)
+    return _by_name(unreleased.released, declared) if names is None else _by_identity(unreleased, declared, names, head)
 
 
 def step_over(foreign: Foreign, declared: Declaration) -> ReleaseStep:

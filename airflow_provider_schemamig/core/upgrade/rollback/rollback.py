@@ -35,7 +35,14 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome, keep_fences, leading, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import (
+    LeaderWriter,
+    Outcome,
+    deployment_of,
+    keep_fences,
+    leading,
+    plan_of,
+)
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_as_before, schemas_rolled_back, uses_since_rollback
@@ -75,13 +82,15 @@ def roll_back(
     *,
     allow_lossy: bool,
     claim_id: str | None = None,
+    generation: Generation | None = None,
     promoted: Generation | None = None,
 ) -> Outcome:
     """Roll back to the release before.
 
     Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given. ``claim_id``: what is done under it is one
-    release back, however often it is asked for; without one every call goes a release further. ``promoted``: only this generation, and
-    only while it leads and is not committed (Fenced, WrongState).
+    release back, however often it is asked for; without one every call goes a release further. ``generation``: only this one, and nothing
+    once it is rolled back (UnknownGeneration, NothingToRollBack for another). ``promoted``: only this one, and only while it leads and is
+    not committed (Fenced, WrongState).
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
@@ -91,8 +100,12 @@ def roll_back(
         done = f"{begun.target} was rolled back under this claim already"
         return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
     known = ledger.state()
+    asked = None if generation is None else deployment_of(known, generation)
+    if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
+        at = known.release.version if known.release is not None else None
+        return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
     recall_heads(env)
-    deployment = _checked(env, known, jobs, begun, promoted, allow_lossy=allow_lossy)
+    deployment = _checked(env, known, jobs, begun or asked, promoted, allow_lossy=allow_lossy)
     leader = _led(env, ledger, listen, deployment, claim_id)
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
@@ -123,7 +136,8 @@ def _checked(
     *,
     allow_lossy: bool,
 ) -> Deployment:
-    """Return the deployment that is to be rolled back, before anything is written. ``begun``: what the claim began to roll back.
+    """Return the deployment that is to be rolled back, before anything is written. ``begun``: what the claim began to roll back, or
+    is asked for.
 
     Raises NothingToRollBack, LossyRollback, and what ``check_rollback_possible`` raises; with ``promoted`` Fenced, WrongState.
     """

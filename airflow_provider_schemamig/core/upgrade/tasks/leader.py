@@ -216,15 +216,16 @@ def rollback(
     jobs: Jobs = without_spark,
     allow_lossy: bool = False,
     claim_id: str | None = None,
+    generation: Generation | None = None,
     listen: Listener = silent,
 ) -> Outcome:
     """Roll back to the release before: a promoted deployment by its inverses, a committed one while its hold is open.
 
-    ``claim_id``: what is done under it is one release back, however often it is asked for.
+    ``claim_id``: what is done under it is one release back, however often it is asked for. ``generation``: only this one.
     """
     started = pendulum.now("UTC")
     listen(Event("rollback", note="reading what there is to take back"))
-    outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id)
+    outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id, generation=generation)
     _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     ledger = LedgerWriter(env)
     store_heads(env, live_places(env, ledger.state()))

@@ -33,6 +33,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     a.Overtaken(),
     d.CannotAccept(collection="flights", reasons=("seats has another type, and its values were converted",)),
     d.CannotRevert(collection="flights", reasons=("seats has another type, and files hold it that way",)),
+    d.NotInVersions(collection="flights", changes=("add gate",)),
     d.LossyRevert(collection="flights", losses=("gate: its values are gone",)),
     d.SealedByLostHistory(collection="flights", uri=URI, moved_to="g2-0123"),
     AnotherTable(collection="flights", uri=URI, expected="0b1c", found="77aa"),

@@ -226,6 +226,31 @@ def test_a_version_on_top_of_one_that_reads_the_table_brings_columns_only(tmp_pa
         commands.accept(lake.env, folder)
 
 
+def test_a_version_has_what_other_tables_are_ahead_by(tmp_path: Path) -> None:
+    """They were accepted into a version that was taken out again, or altered: without them no upgrade takes the version."""
+    lake, folder = unreleased(tmp_path, "ALTER TABLE u RENAME COLUMN i TO j")
+    foreign.add_column(lake.path("t"), "x")
+    assert str(commands.accept(lake.env, folder).version) == "1.2.0"
+    assert 'evolution("u", rename={"i": "j"})' in (folder / "migrations" / "v1_2_0.py").read_text()
+    lake.upgrade(folder)
+    assert not any(item["ahead"] for item in commands.status(lake.env).document["collections"].values())
+    whole(lake)
+
+
+def test_accept_over_a_head_that_cannot_be_reached_from_here(tmp_path: Path) -> None:
+    """Neither that nor the release before it would take the change, so what leads on is said by ``accept``, not by the upgrade."""
+    first, other = "CREATE TABLE t (id BIGINT, a INT);", "CREATE TABLE u (i BIGINT);"
+    second, third = first.replace("a INT", "a INT NOT NULL"), first.replace("a INT", "a STRING NOT NULL")
+    up = 'rewrite("t", up="SELECT id, CAST(a AS STRING) AS a FROM {t}", down="SELECT id, CAST(a AS INT) AS a FROM {t}")'
+    found = releases(tmp_path, (first + other, ""), (second + other, 'evolution("t")'), (third + other, up))
+    lake = deployed(tmp_path, found[0], found[2])
+    foreign.add_column(lake.path("u"), "x")
+    with refused("cannot_accept", "u") as told:
+        commands.accept(lake.env, found[2])
+    assert "the upgrade from here to 1.2.0 would be refused as it is (t: " in str(told[0])
+    assert "Revert it" in told[0].next_action
+
+
 REFUSED = [
     (RENAME, added("a"), "another column has its name"),
     (DROP, added("a", "integer"), "came again with another type"),

@@ -13,14 +13,16 @@ from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage.errors import StorageUnreachable
 from airflow_provider_schemamig.core.upgrade.rollback import rollback as rollback_module
-from tests.support.lake import Crash, Lake, append
+from tests.support.lake import Crash, Lake, append, no_spark
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, make_holds_due, refused, releases, seen, two_releases, whole
 
 OLD = "CREATE TABLE a (id BIGINT, x STRING); CREATE TABLE r (id BIGINT);"
 NEW = "CREATE TABLE a (id BIGINT, y STRING); CREATE TABLE r (id STRING); CREATE TABLE n (id BIGINT);"
+STACKED = (("", ""), (", a INT", 'evolution("t")'), (", a INT, b INT", 'evolution("t")'))
 STEPS = 'evolution("a", rename={"x": "y"}), replacement("r")'
 FORGETS = {"delta.setTransactionRetentionDuration": "interval 1 days"}
 UNKNOWN = {
@@ -160,4 +162,23 @@ def test_killed_before_it_announced_anything_an_upgrade_takes_it_back(lake: Lake
     commands.contract(lake.env, at_once=True)
     assert holds(lake) == [HoldState.CLOSED]
     assert lake.upgrade(lake.second).generation is None
+    whole(lake)
+
+
+def test_a_rollback_of_one_generation_goes_no_release_further(tmp_path: Path) -> None:
+    """Two people who were shown the same preview both ask for it."""
+    found = releases(tmp_path, *((f"CREATE TABLE t (id BIGINT{more});", steps) for more, steps in STACKED))
+    lake = deployed(tmp_path, found[0], found[1])
+    for folder in found[1:]:
+        lake.upgrade(folder)
+    newest = lake.state.leader.generation if lake.state.leader is not None else Generation(0)
+    with refused("nothing_to_roll_back"):
+        commands.rollback(lake.env, generation=Generation(newest - 1), jobs=no_spark)
+    commands.rollback(lake.env, generation=newest, jobs=no_spark)
+    again = commands.rollback(lake.env, generation=newest, jobs=no_spark)
+    assert (lake.version, again.notes) == ("1.1.0", (f"generation {newest} was rolled back already",))
+    with refused("unknown_generation"):
+        commands.rollback(lake.env, generation=Generation(99), jobs=no_spark)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert lake.version == "1.0.0"
     whole(lake)

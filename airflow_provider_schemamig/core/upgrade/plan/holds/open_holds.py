@@ -60,7 +60,16 @@ def hold_json(state: State, hold: Hold) -> dict[str, Any]:
         "state": hold.state.value,
         "over": hold.until <= pendulum.now("UTC"),
         "by_hand": ends_by_hand(state, hold),
+        "rollbacks": _rollbacks(state, hold),
     }
+
+
+def _rollbacks(state: State, hold: Hold) -> int:
+    """Return how many rollbacks lead over the hold: each takes one release back, the first one what is being deployed."""
+    newer = sum(
+        other.generation > hold.generation and other.state in (HoldState.OPEN, HoldState.ROLLING_BACK) for other in state.holds.values()
+    )
+    return newer + state.is_promoted + 1
 
 
 def needed_by(hold: Hold, nodes: Iterable[Node]) -> tuple[Node, ...]:
