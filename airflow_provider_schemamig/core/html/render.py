@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,7 @@ def _templates() -> Environment:
         finalize=_shown,
     )
     found.filters |= {"at": at, "seconds": seconds, "size": size, "count": count, "ago": ago, "plain": plain, "moments": moments}
-    found.filters |= {"once": once, "outcome": outcome, "entry": entry_of}
+    found.filters |= {"once": once, "outcome": outcome, "last_task": last_task, "entry": entry_of}
     return found
 
 
@@ -125,6 +125,16 @@ def plain(text: object) -> str:
 def outcome(entry: Mapping[str, Any]) -> str:
     """Return the class of a history entry: good, bad, or under way."""
     return {"done": "good", "begun": "busy", "found_committed": "good"}.get(entry["outcome"], "bad")
+
+
+#: What people say of a deployment, or do beside it: an answer does not mend a task that failed.
+_WORDS = frozenset({"approve", "reject", "accept", "adopt", "revert", "unmanage", "force"})
+
+
+def last_task(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the task of a deployment that ended last, of its history entries in the order of time."""
+    tasks = (entry for entry in reversed(entries) if entry["what"] not in _WORDS and not entry["what"].endswith(" asked"))
+    return next(tasks, None)
 
 
 def moments(explanations: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[tuple[list[str], Mapping[str, Any]]]]]:

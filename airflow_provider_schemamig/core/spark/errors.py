@@ -266,7 +266,10 @@ class TargetDiverged(Refusal):
 
     code = "target_diverged"
     message = "{uri} (version {version}) lacks {rows} row(s) that the changes of its source remove; nothing was written."
-    next_action = "Somebody else wrote to the new shard, or its query is not deterministic. Run preflight again, which starts a new copy."
+    next_action = (
+        "Somebody else wrote there, or a query is not deterministic. Of an upgrade: run preflight again, which starts a new copy. "
+        "Of a stream: restore the collection (`schemamig replicate --restore`)."
+    )
     uri: str
     version: int
     rows: int

@@ -95,6 +95,6 @@ class Page:
         for _ in range(100):
             answer = self.get(path, **more)
             assert answer.status_code == 200, answer.text
-            if "reading the environment" not in answer.text and "reading …" not in answer.text:
+            if not any(text in answer.text for text in ("reading the environment", "reading …", "reading anew …")):
                 break
         return str(answer.text)

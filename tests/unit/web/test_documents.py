@@ -332,3 +332,7 @@ def test_a_deployment_that_died_in_its_cut_over_tells_what_is_in_flight(lake: La
     shown = deployment_view(document)
     assert "cutover failed" in shown and "seal_expired" in shown and "In flight" in shown
     assert read(lake, "overview")["open"]["failed"] == {"what": "cutover", "code": "seal_expired"}
+    for said in ("approve", "rollback asked"):  # an answer mends nothing
+        append_history(lake.env, HistoryEntry.ended(said, pendulum.now("UTC"), generation=generation))
+    assert "cutover failed" in deployment_view(read(lake, "deployment"))
+    assert read(lake, "overview")["open"]["failed"] == {"what": "cutover", "code": "seal_expired"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_schemamig.core.html.render import outcome
+from airflow_provider_schemamig.core.html.render import last_task, outcome
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -36,8 +36,7 @@ def once_each(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 
 def last_failure(env: EnvironmentRoot, generation: int) -> dict[str, Any] | None:
     """Return the task of a deployment that ended last, if it failed: ``what``, and the error's ``code``."""
-    mine = [entry for entry in once_each(read_history(env)) if entry.generation == generation]
-    last = entry_json(mine[-1]) if mine else None
+    last = last_task([entry_json(entry) for entry in once_each(read_history(env)) if entry.generation == generation])
     return {"what": last["what"], "code": last["outcome"]} if last is not None and outcome(last) == "bad" else None
 
 

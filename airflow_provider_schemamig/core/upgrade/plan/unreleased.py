@@ -11,10 +11,11 @@ from airflow_provider_schemamig.core.ledger.store import Drop
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, SchemaId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type, fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration, Primitive, walk
+from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, RenamedOutsideRelease
@@ -123,10 +124,15 @@ def _unlike_release(state: State, collection: CollectionName, *, is_copied: bool
             yield f"{path} is called {here[path]} here"
         elif now is None:
             yield f"{path} was dropped here"
-        elif isinstance(before.type, Primitive) and canonical_type(now.type) != canonical_type(before.type):
+        elif isinstance(before.type, Primitive) and not _is_as_wide(before.type, now.type):
             yield f"{path} is {type_sql(now.type)} here"
     if is_copied:
         yield from (f"{path} is new here" for path, _ in walk(unreleased.declared.fields) if path not in here.values())
+
+
+def _is_as_wide(before: DataType, now: DataType) -> bool:
+    """Return whether a query finds each value of before: a wider type has them all."""
+    return canonical_type(before) == canonical_type(now) or is_widening(before, now)
 
 
 def declared_now(state: State, step: Evolve) -> Declaration:

@@ -34,7 +34,7 @@ class Case:
 CASES = [
     Case("ALTER TABLE t DROP COLUMN a", "s STRUCT<f: INT>", 'evolution("t", drop=["a"])', "a was dropped here"),
     Case("ALTER TABLE t RENAME COLUMN a TO q", "q INT, s STRUCT<f: INT>", 'evolution("t", rename={"a": "q"})', "a is called q here"),
-    Case("ALTER TABLE t ALTER COLUMN a TYPE BIGINT", "a BIGINT, s STRUCT<f: INT>", 'evolution("t")', "a is BIGINT here"),
+    Case("ALTER TABLE t ALTER COLUMN a TYPE STRING", "a STRING, s STRUCT<f: INT>", 'evolution("t")', "a is STRING here"),
     Case("ALTER TABLE t DROP COLUMN s", "a INT", 'evolution("t", drop=["s"])', "s was dropped here"),
     Case("ALTER TABLE t RENAME COLUMN s.f TO g", "a INT, s STRUCT<g: INT>", 'evolution("t", rename={"s.f": "g"})', "s.f is called s.g"),
     Case("ALTER TABLE t ADD COLUMN g INT", "a INT, s STRUCT<f: INT>, g INT", 'evolution("t")', "g is new here", is_lost_only=True),
@@ -84,3 +84,11 @@ def test_no_spark_is_started_for_a_refusal(tmp_path: Path) -> None:
     lake, found = altered(tmp_path, CASES[0], (f"{FIRST.replace(', a INT', '')}\n{OTHER}", f"{CASES[0].step}, {READS}"))
     with unwritten(lake.env), refused("moved_ahead", "t"):
         commands.preflight(lake.env, found[1], jobs=no_spark)
+
+
+def test_a_query_over_a_column_that_is_wider_here(tmp_path: Path) -> None:
+    case = Case("ALTER TABLE t ALTER COLUMN a TYPE BIGINT", "a BIGINT, s STRUCT<f: INT>", 'evolution("t")', "")
+    lake, found = altered(tmp_path, case, (f"CREATE TABLE t (id BIGINT, {case.columns});\n{OTHER}", f"{case.step}, {READS}"))
+    commands.upgrade(lake.env, found[1], jobs=lambda: OnlineJobs(queries={"SELECT id FROM {t}": lambda row: [{"id": row["id"]}]}))
+    assert tables.snapshot(lake.path("n")).rows == [{"id": 1}]
+    whole(lake)
