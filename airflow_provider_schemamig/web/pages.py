@@ -170,7 +170,7 @@ async def _deployment(request: Request, user: BaseUser, place: Place, look: Look
 async def _offer_answers(document: dict[str, Any]) -> runs.WaitingApproval | None:
     """Return the approval of Airflow's that waits; put into ``can`` whether it, or the ledger, takes an answer."""
     about, can = document["deployment"], document["can"]
-    if not can or about["state"] != "claimed":
+    if "cancel" not in can or about["state"] != "claimed":
         return None
     waiting = await asyncio.to_thread(runs.waiting_approval, about["claimed_by"])
     is_open = waiting is not None or not (about["approved_by"] or about["rejected"])

@@ -1,10 +1,11 @@
 """One deployment as a document: what it was to do, what it did, how far it is. The page, the report and ``schemamig report`` show it.
 
-It reads the ledger, the plan, preflight's report and the audit log, and asks the tables only of a copy that is under way.
+It reads the ledger, the plan, preflight's report and the audit log, and asks the tables only of a copy or a seal that is under way.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Intent, Progress
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Intent, IntentKind, Progress
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
@@ -30,9 +31,11 @@ from airflow_provider_schemamig.core.upgrade.documents.history import entry_json
 from airflow_provider_schemamig.core.upgrade.documents.pace import authored, pace_json
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.status import control_json, deployment_json, leader_json
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def deployment_document(env: EnvironmentRoot, generation: Generation | None = None) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def deployment_document(env: EnvironmentRoot, generation: Generation | None = No
         "tables": [_table(step) for step in plan.target.steps],
         "timeline": [entry_json(entry) for entry in mine],
         "seals": list(_seals(mine)),
-        "in_flight": [{"collection": item.collection, "kind": item.kind.value} for item in _in_flight(state, deployment)],
+        "in_flight": list(env.each(functools.partial(_flying, env, state), _in_flight(state, deployment))),
         "progress": [pace_json(env, state, deployment, plan, history, row) for row in _progress(state, deployment)],
         "elements": [item for item in elements_json(env, state) if item["generation"] == deployment.generation],
         "controls": authored([control_json(item) for _, item in sorted(state.controls.items()) if _is_about(item.scope, plan)], history),
@@ -101,11 +104,27 @@ def _in_flight(state: State, deployment: Deployment) -> list[Intent]:
     return sorted((item for item in state.intents.values() if item.generation == deployment.generation), key=lambda item: item.collection)
 
 
+def _flying(env: EnvironmentRoot, state: State, item: Intent) -> dict[str, Any]:
+    """Return one of these; ``sealed``: whether writers are refused by now. Only a seal is asked of its table; null: it cannot be read."""
+    found: dict[str, Any] = {"collection": item.collection, "kind": item.kind.value, "sealed": False}
+    if item.kind is IntentKind.SEAL:
+        try:
+            head = look_or_none(table_store(env, state, item.shard))
+        except SchemamigError:
+            return {**found, "sealed": None}
+        found["sealed"] = head is not None and head.sealed_for is not None
+    return found
+
+
 def _seals(entries: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
     """Yield for how long a seal kept writers out of which collection."""
     for entry in entries:
         if entry.what == "seal" and entry.collection is not None:
             yield {"collection": entry.collection, "seconds": round(entry.seconds, 3), "at": entry.started_at.isoformat()}
+
+
+#: Their rows in the ledger are about the environment, whatever is under way there, and act at once.
+_ALWAYS = ("pause", "resume")
 
 
 def _can(state: State, deployment: Deployment) -> list[str]:
@@ -116,15 +135,15 @@ def _can(state: State, deployment: Deployment) -> list[str]:
         case DeploymentState.CLAIMED:
             overtaken = state.leader is not None and state.leader.generation > deployment.generation
             if overtaken or deployment.rejected is not None:
-                return [] if overtaken else ["cancel"]
-            return ["approve", "pause", "resume", "throttle", "postpone", "force", "cancel"]
+                return [*_ALWAYS] if overtaken else [*_ALWAYS, "cancel"]
+            return ["approve", *_ALWAYS, "throttle", "postpone", "force", "cancel"]
         case DeploymentState.PROMOTED if newest:
-            return ["pause", "resume", "throttle", "postpone", "force", "cancel", "rollback"]
+            return [*_ALWAYS, "throttle", "postpone", "force", "cancel", "rollback"]
         case DeploymentState.COMMITTED if hold is not None and _is_open(hold.state):
             later = any(number > deployment.generation and _is_open(held.state) for number, held in state.holds.items())
-            return ["end_hold"] if later else ["rollback", "end_hold"]
+            return [*_ALWAYS, "end_hold"] if later else [*_ALWAYS, "rollback", "end_hold"]
         case _:
-            return []
+            return [*_ALWAYS]
 
 
 # --- tables --------------------------------------------------------------------------------------------------------------------------
