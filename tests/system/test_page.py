@@ -242,7 +242,7 @@ def test_drift_is_reverted_and_a_table_given_back(page: Tab, airflow: LiveAirflo
 
 def _lossy(page: Tab, collection: str) -> dict[str, Any]:
     button = page.page.locator(f"button[data-verb=revert][data-about*='{collection}']")
-    return {"allow_lossy": True} if json.loads(button.get_attribute("data-about") or "{}")["lossy"] else {}
+    return {"allow_lossy": True} if json.loads(button.get_attribute("data-about") or "{}")["losses"] else {}
 
 
 def test_restore_asks_its_dag(page: Tab, airflow: LiveAirflow) -> None:

@@ -137,9 +137,9 @@ const VERBS = {
     fields: [{ name: "allow_lossy", label: "Even if rows stay behind or are lost", type: "checkbox", optional: true }],
   },
   end_hold: { title: "End the hold", text: "The way back is gone for good, and what it kept is deleted.", yes: "End the hold", fields: [{ name: "ignore_nodes", label: "Even if live nodes need it", type: "checkbox", optional: true }], typed: true },
-  revert: { title: "Revert the drift", text: "The table goes back to what the ledger says.", yes: "Revert", fields: [], typed: true },
+  revert: { title: "Revert the drift of", text: "The table goes back to what the ledger says.", yes: "Revert", fields: [], typed: true },
   unmanage: { title: "Unmanage the table", text: "The table stays as it is; the environment forgets it.", yes: "Unmanage", fields: [], typed: true },
-  restore: { title: "Restore rows", text: "The collection is copied anew from its origin.", yes: "Restore", typed: true,
+  restore: { title: "Restore the rows of", text: "The collection is copied anew from its origin. Rows that only the target has, of commits of its own, are lost, and only with the box checked.", yes: "Restore", typed: true,
     fields: [{ name: "origin", label: "Origin: connection id, or URI" }, { name: "allow_lossy", label: "Even if commits of the target's own are lost", type: "checkbox", optional: true }] },
 };
 
@@ -164,18 +164,22 @@ function field({ name, label, type = "text", optional = false }, value = "") {
 function ask(verb, about) {
   const { title, text, yes, fields, typed, preview } = VERBS[verb];
   asked = { verb, about, typed };
-  byId("ask-title").textContent = title;
-  byId("ask-text").textContent = preview ? "" : [text, ...(verb === "end_hold" ? neededBy(about.nodes) : [])].join(" ");
+  byId("ask-title").textContent = about.collection ? `${title} ${about.collection}` : title;
+  byId("ask-text").textContent = preview ? "" : [text, ...lost(about.losses), ...(verb === "end_hold" ? neededBy(about.nodes) : [])].join(" ");
   byId("ask-yes").textContent = yes;
   byId("ask-failed").hidden = true;
   const inputs = fields.map((item) => field(item, about[item.name] || ""));
-  if (about.lossy) inputs.push(field({ name: "allow_lossy", label: "Even if values are lost", type: "checkbox", optional: true }));
+  if (verb === "revert" && about.losses.length) inputs.push(field({ name: "allow_lossy", label: "Even if values are lost", type: "checkbox", optional: true }));
   inputs.push(field({ name: "reason", label: "Reason (it is written into the history)" }));
   if (typed) inputs.push(field({ name: "typed", label: `Type the environment's name to confirm: ${placeName}` }));
   byId("ask-fields").replaceChildren(...inputs);
   byId("ask-yes").disabled = Boolean(preview);
   if (preview) showPreview(about);
   dialog.showModal();
+}
+
+function lost(losses) {
+  return losses && losses.length ? [`Lost: ${losses.join("; ")}.`] : [];
 }
 
 function neededBy(nodes) { // what hold_in_use would say
