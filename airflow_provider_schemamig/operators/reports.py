@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_provider_schemamig.core.html.render import once, size
+from airflow_provider_schemamig.core.html.render import blocked, once, size
 from airflow_provider_schemamig.visible import visible
 
 #: Lines of one section; the report holds all of them.
@@ -154,8 +154,7 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
         yield "- Rows are checked or filled in place while others read and write; how long that takes is not estimated"
     elif not estimates:
         yield "- No row is read or written"
-    low, high = plan["blocked_seconds"]
-    yield f"- Writers are blocked for {low} to {high} s" if high else "- No writer is blocked"
+    yield f"- {blocked(plan)}"
 
 
 def _rollback_lines(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime) -> Iterator[str]:

@@ -56,7 +56,7 @@ def _templates() -> Environment:
         finalize=_shown,
     )
     found.filters |= {"at": at, "seconds": seconds, "size": size, "count": count, "ago": ago, "plain": plain, "moments": moments}
-    found.filters |= {"once": once, "outcome": outcome, "last_task": last_task, "entry": entry_of}
+    found.filters |= {"once": once, "outcome": outcome, "last_task": last_task, "entry": entry_of, "blocked": blocked}
     return found
 
 
@@ -64,6 +64,9 @@ def _shown(value: object) -> object:
     """Return what a template puts in: text without what is invisible or turns its direction. What is marked up was here before."""
     return visible(value, lines=True) if type(value) is str else value
 
+
+#: So many collections are named in one line.
+_NAMES = 5
 
 # --- filters -------------------------------------------------------------------------------------------------------------------------
 
@@ -150,6 +153,17 @@ def moments(explanations: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, l
         if alike:
             found.append((title, meaning, list(alike.values())))
     return found
+
+
+def blocked(plan: Mapping[str, Any]) -> str:
+    """Return for how long a plan keeps writers out; the collections that it seals without a copy by name."""
+    low, high = plan["blocked_seconds"]
+    if high:
+        return f"Writers are blocked for {low} to {high} s"
+    shut = [stage["collection"] for stage in plan["explanations"] if stage["kind"] == "seal"]
+    more = f" and {len(shut) - _NAMES:,} more" if len(shut) > _NAMES else ""
+    named = f"{', '.join(shut[:_NAMES])}{more}"
+    return f"Writers are blocked for less than a second, from the seal to the commit: {named}" if shut else "No writer is blocked"
 
 
 def once(explanations: Iterable[Mapping[str, Any]], field: str) -> list[tuple[str, list[str]]]:
