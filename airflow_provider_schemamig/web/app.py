@@ -46,7 +46,7 @@ async def told(request: Request, error: Exception) -> Response:
         links = [(get_auth_manager().get_url_login(), "Log in to Airflow")]
     heading = {401: "Nobody is logged in", 403: "Not allowed", 404: "Not there"}.get(error.status_code, "It cannot be shown")
     values = {"root": root_of(request), "title": TITLE, "view": "", "etag": "", "place": None, "look": None}
-    html = await asyncio.to_thread(lambda: render("message.html", **values, heading=heading, text=str(error.detail), links=links))
+    html = await asyncio.to_thread(lambda: render("message.html", **values, heading=heading, text=str(error.detail), links=links, run=None))
     return HTMLResponse(html, status_code=error.status_code, headers=error.headers)
 
 

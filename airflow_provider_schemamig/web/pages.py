@@ -21,8 +21,8 @@ from airflow_provider_schemamig.core.html.render import STATIC, render, report_h
 from airflow_provider_schemamig.core.html.runbook import runbook_html
 from airflow_provider_schemamig.visible import visible
 from airflow_provider_schemamig.web import runs
-from airflow_provider_schemamig.web.access import Viewer, may_see, viewer
-from airflow_provider_schemamig.web.lately import AskedRun, asked_lately, of_place, unmended
+from airflow_provider_schemamig.web.access import Viewer, may_see, may_see_runs, viewer
+from airflow_provider_schemamig.web.lately import AskedRun, asked_lately, failed_upgrades, of_place, run_told, unclaimed, unmended
 from airflow_provider_schemamig.web.places import Place, key_of_run, place_of, places, run_of
 from airflow_provider_schemamig.web.reading import UNREACHABLE, Look, PageReader
 
@@ -89,11 +89,14 @@ async def environments(request: Request, user: Viewer) -> Response:
     known = await asyncio.to_thread(places)
     looks = await asyncio.gather(*(reader.look(place, "overview") for place in known))
     following = await asyncio.to_thread(_seen_releases, user)
-    asked = await asyncio.to_thread(asked_lately, user)
+    asked, upgrades = await asyncio.to_thread(asked_lately, user), await asyncio.to_thread(failed_upgrades, user)
+    stopped = [
+        unclaimed(of_place(upgrades, place), (look.document or {}).get("claims", ())) for place, look in zip(known, looks, strict=True)
+    ]
     failed = [unmended(of_place(asked, place)) for place in known]
     rows = [
-        (place, look, _due(following.get(place.given), look), runs_failed)
-        for place, look, runs_failed in zip(known, looks, failed, strict=True)
+        (place, look, _due(following.get(place.given), look), runs_stopped + runs_failed)
+        for place, look, runs_stopped, runs_failed in zip(known, looks, stopped, failed, strict=True)
     ]
     found = [look.document or {} for look in looks]
     counts = [
@@ -106,14 +109,14 @@ async def environments(request: Request, user: Viewer) -> Response:
             sum(1 for item in found if any(control["paused"] and not control["last_step"] for control in item.get("controls", ()))),
             "warn",
         ),
-        ("upgrades failed", sum(1 for item in found if (item.get("open") or {}).get("failed")), "bad"),
+        ("upgrades failed", sum(1 for item in found if (item.get("open") or {}).get("failed")) + sum(map(len, stopped)), "bad"),
         ("asked for and failed", sum(len(runs_failed) for runs_failed in failed), "bad"),
         ("streams waiting", sum(item.get("streams_waiting", 0) for item in found), "warn"),
         ("streams stopped", sum(item.get("streams_stopped", 0) for item in found), "bad"),
         ("ways back open", sum(len(item.get("holds", ())) for item in found), ""),
     ]
     parts = [f"{place.key} {look.etag}" for place, look, *_ in rows] + [f"{name} {item.version}" for name, item in following.items()]
-    etag = "|".join([*parts, *(run.mark for runs_failed in failed for run in runs_failed)])
+    etag = "|".join([*parts, *(run.mark for *_, runs_failed in rows for run in runs_failed)])
     return await page(request, "environments.html", title="schemamig", view="Environments", etag=etag, rows=rows, counts=counts)
 
 
@@ -141,17 +144,24 @@ async def run(request: Request, user: Viewer, dag_id: GivenId, run_id: GivenId) 
         raise HTTPException(403, f"Forbidden: this is for those who may see the DAG {dag_id}.")
     place = await asyncio.to_thread(place_of, key_of_run(dag_id, run_id))
     if place is None:
-        text = "No task of this run has worked on an environment yet."
-        return await page(request, "message.html", title="schemamig", view="", etag="none", heading="No deployment", text=text, links=())
+        return await _no_deployment(request, user, dag_id, run_id, "No task of this run has worked on an environment yet.")
     overview = await reader.look(place, "overview")
     claims: Mapping[str, int] = (overview.document or {}).get("claims", {})
     mine = [generation for claimed_by, generation in claims.items() if runs.claim_of(claimed_by) == (dag_id, run_id)]
     if not mine:
         links = ((f"{root_of(request)}env/{place.key}/deployments/newest", f"Newest deployment of {place.title}"),)
-        text = "This run has claimed no generation: it had nothing to do, or is not that far."
-        more: dict[str, Any] = {"heading": "No deployment", "text": text, "links": links, "place": place, "look": overview}
-        return await page(request, "message.html", title="schemamig", view="", etag=overview.etag, **more)
+        text = "This run has claimed no generation: it had nothing to do, failed before, or is not that far."
+        return await _no_deployment(request, user, dag_id, run_id, text, links=links, place=place, look=overview)
     return await _deployment(request, user, place, await reader.look(place, "deployment", generation=max(mine)))
+
+
+async def _no_deployment(request: Request, user: BaseUser, dag_id: str, run_id: str, text: str, **more: Any) -> Response:
+    """Say of a run without a deployment how it stands and what it told, to who may see the runs of its DAG."""
+    told = await asyncio.to_thread(run_told, dag_id, run_id) if may_see_runs(user, dag_id) else None
+    look: Look | None = more.get("look")
+    etag = f"none {look.etag if look else ''} {told.mark if told else ''}"
+    values = {"heading": "No deployment", "text": text, "run": told, "links": (), **more}
+    return await page(request, "message.html", title="schemamig", view="", etag=etag, **values)
 
 
 async def _deployment(request: Request, user: BaseUser, place: Place, look: Look) -> Response:

@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.api_fastapi.app import get_auth_manager
@@ -25,6 +27,7 @@ from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import select
 
 from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.links.plan import run_page
 from airflow_provider_schemamig.web.places import TAG
 
 #: The DAGs behind the page's buttons.
@@ -62,6 +65,21 @@ class NextRelease:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class UpgradeDag:
+    """A DAG that takes an environment to a release. ``environment``, ``release``: what its sensor is given; ``defaults``: of its form."""
+
+    dag_id: str
+    environment: str
+    release: str
+    defaults: Mapping[str, str]
+    file: str
+
+    def given(self, conf: Mapping[str, Any]) -> str:
+        """Return what a run with this form calls its environment; "" where only its tasks know."""
+        return _filled(self.environment, {**self.defaults, **conf})
+
+
 def check_startable(dag_id: str) -> None:
     """Raise RunNotStarted where a run of the DAG would not begin."""
     with create_session() as session:
@@ -81,6 +99,11 @@ def start(dag_id: str, user: BaseUser, conf: Mapping[str, Any]) -> str:
     if run is None:
         raise RunNotStarted(dag_id=dag_id, reason="it gave no reason")
     return str(run.run_id)
+
+
+def address_of(dag_id: str, run_id: str) -> str:
+    """Return the path of a run's page in Airflow."""
+    return urlsplit(run_page(SimpleNamespace(dag_id=dag_id, run_id=run_id))).path
 
 
 def claim_of(claimed_by: str) -> tuple[str, str] | None:
@@ -125,7 +148,7 @@ def answer(approval: WaitingApproval, user: BaseUser, *, approve: bool) -> None:
         update_hitl_detail(approval.dag_id, approval.run_id, approval.task_id, payload, user, session, approval.map_index)
 
 
-# --- the next release ----------------------------------------------------------------------------------------------------------------
+# --- the upgrade DAGs ----------------------------------------------------------------------------------------------------------------
 
 
 def next_releases() -> dict[str, NextRelease]:
@@ -134,11 +157,22 @@ def next_releases() -> dict[str, NextRelease]:
 
 
 @functools.lru_cache(maxsize=1)
-def _next_releases(_: int) -> tuple[tuple[str, NextRelease], ...]:
+def _next_releases(moment: int) -> tuple[tuple[str, NextRelease], ...]:
+    found = ((dag, _version(Path(dag.file).parent / _filled(dag.release, dag.defaults))) for dag in _upgrade_dags(moment))
+    return tuple((dag.given({}), NextRelease(dag.dag_id, version)) for dag, version in found if dag.given({}) and version is not None)
+
+
+def upgrade_dags() -> tuple[UpgradeDag, ...]:
+    """Return the DAGs that take environments to releases: ours, and those that are made with our task group."""
+    return _upgrade_dags(int(time.time() / _SECONDS))
+
+
+@functools.lru_cache(maxsize=1)
+def _upgrade_dags(_: int) -> tuple[UpgradeDag, ...]:
     return tuple(_found())
 
 
-def _found() -> Iterator[tuple[str, NextRelease]]:
+def _found() -> Iterator[UpgradeDag]:
     with create_session() as session:
         tagged = session.scalars(select(DagTag.dag_id).where(DagTag.name == TAG)).all()
         for dag_id in tagged:
@@ -149,18 +183,15 @@ def _found() -> Iterator[tuple[str, NextRelease]]:
             defaults = {name: value for name, value in dag.params.dump().items() if isinstance(value, str)}
             for task in dag.task_dict.values():
                 if task.task_type == "FingerprintSensor":
-                    given = _filled(getattr(task, "environment", ""), defaults)
-                    folder = _filled(getattr(task, "release", ""), defaults)
-                    version = _version(Path(file or "").parent / folder)
-                    if given and version is not None:
-                        yield given, NextRelease(dag_id, version)
+                    environment, release = str(getattr(task, "environment", "")), str(getattr(task, "release", ""))
+                    yield UpgradeDag(dag_id, environment, release, defaults, file or "")
 
 
-def _filled(template: object, params: Mapping[str, str]) -> str:
-    """Return a field of a task with the defaults of the DAG's form in it; "" for any other template."""
-    text = str(template).strip()
+def _filled(template: str, params: Mapping[str, Any]) -> str:
+    """Return a field of a task with what the DAG's form says in it; "" for any other template."""
+    text = template.strip()
     if text.startswith("{{") and text.endswith("}}"):
-        return params.get(text[2:-2].strip().removeprefix("params."), "")
+        return str(params.get(text[2:-2].strip().removeprefix("params.")) or "")
     return text
 
 

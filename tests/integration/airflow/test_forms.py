@@ -118,3 +118,11 @@ def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypa
     found = run_dag(dag_id, **conf)
     assert {task: found[task][0] for task in TASKS[dag_id]} == TASKS[dag_id]
     assert found[""][0] == "success"
+
+
+def test_the_page_knows_which_dags_upgrade_and_what_their_forms_call_the_environment(page: Any) -> None:
+    from airflow_provider_schemamig.web.runs import upgrade_dags
+
+    (dag,) = upgrade_dags()
+    assert dag.dag_id == "schemamig_upgrade"
+    assert dag.given({"environment": "lake"}) == "lake" and dag.given({}) == dag.defaults["environment"]

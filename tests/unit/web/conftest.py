@@ -10,6 +10,7 @@ from tests.support.airflow import home as airflow_home
 airflow_home.prepare()
 
 from tests.support.page.app import Page, Site  # noqa: E402 - imports Airflow
+from tests.support.page.runs import Start, runs_started  # noqa: E402 - imports Airflow
 
 
 @pytest.fixture(scope="package")
@@ -26,4 +27,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def page(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     """A page that knows no environment yet."""
     with Page.opened(site, tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start runs, as far as the page sees of them."""
+    with runs_started() as found:
         yield found
