@@ -45,7 +45,7 @@ def overview(env: Environment) -> dict[str, Any]:
         "hidden": sum(1 for item in collections.values() if item["hidden"]),
         "holds": [hold for hold in status["holds"] if hold["state"] in ("open", "rolling_back", "keeping")],
         "leader": status["leader"],
-        "open": {**under_way[-1], "failed": commands.last_failure(env, under_way[-1]["generation"])} if under_way else None,
+        "open": _opened(env, status, under_way[-1]) if under_way else None,
         "preparing": status["preparing"][0] if status["preparing"] else None,
         "work": max(status["progress"], key=lambda item: str(item["updated_at"]), default=None),
         "controls": authored(status["controls"], commands.read_history(env)) if status["controls"] else [],
@@ -55,6 +55,13 @@ def overview(env: Environment) -> dict[str, Any]:
         "oldest_node": nodes[0] if nodes else None,
         "claims": {item["claimed_by"]: item["generation"] for item in status["deployments"]},
     }
+
+
+def _opened(env: Environment, status: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deployment under way; ``waits``: nobody has said yes or no, and nothing is being built meanwhile."""
+    is_busy = any(row["generation"] == item["generation"] and row["done"] < row["total"] for row in status["progress"])
+    waits = item["state"] == "claimed" and not (item["approved_by"] or item["rejected"] or is_busy)
+    return {**item, "failed": commands.last_failure(env, item["generation"]), "waits": waits}
 
 
 def _is_led(status: Mapping[str, Any], item: Mapping[str, Any]) -> bool:

@@ -171,9 +171,11 @@ async def _deployment(request: Request, user: BaseUser, place: Place, look: Look
         waiting = await _offer_answers(document)
     title = f"{place.title}: deployment"
     made_by = runs.claim_of(document["deployment"]["claimed_by"]) if document is not None else None
+    made_in = {"dag_id": made_by[0], "run_id": made_by[1], "address": runs.address_of(*made_by)} if made_by else None
+    drifted = ((await reader.look(place, "overview")).document or {}).get("drifted", 0)
     lately = await _asked_here(user, place)
-    more = {"document": document, "waiting": waiting, "runs": ["/".join(made_by)] if made_by else [], "lately": lately}
-    etag = f"{look.etag}{'-waits' if waiting else ''}{_marks(lately)}"
+    more = {"document": document, "waiting": waiting, "run": made_in, "drifted": drifted, "lately": lately}
+    etag = f"{look.etag}{'-waits' if waiting else ''}-{drifted}{_marks(lately)}"
     return await page(request, "deployment.html", title=title, view="Deployment", etag=etag, place=place, look=look, **more)
 
 

@@ -49,7 +49,7 @@ def drawn(template: str, document: Any, **more: Any) -> str:
 
 
 def deployment_view(document: Any) -> str:
-    return drawn("deployment.html", document, waiting=None, runs=[])
+    return drawn("deployment.html", document, waiting=None, run=None, drifted=0)
 
 
 def test_a_fresh_lake(lake: Lake) -> None:
