@@ -40,6 +40,7 @@ class Tab:
         of_table = f"[data-about*='{about}']" if about else ""
         self.page.evaluate("document.querySelector('#told').textContent = ''")
         self.page.locator(f"button[data-verb={verb}]{of_table}").first.click()
+        assert about in (self.page.text_content("#ask-title") or ""), "the dialog does not name what it acts on"
         for name, value in {"reason": f"a test of {verb}", **fields}.items():
             box = self.page.locator(f"#ask-fields input[name={name}]")
             box.check() if value is True else box.fill(str(value))
