@@ -22,4 +22,7 @@ def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
     from airflow_provider_schemamig.core import commands
 
     root, number = open_environment(env), Generation(generation)
-    return run_task(lambda listen: commands.cancel(root, number, jobs=spark_at(spark, listen), listen=listen))
+    return run_task(
+        lambda listen: commands.cancel(root, number, jobs=spark_at(spark, listen), listen=listen),
+        without_stages=f"Generation {generation} is given up; what it built is deleted.",
+    )

@@ -181,6 +181,16 @@ def test_the_tasks_one_by_one(run: Run, env: Path, new_release: Path) -> None:
     assert [column["name"] for column in flights["physical"]] == ["flight_id", "airport", "distance", "gust"]
 
 
+def test_what_touches_no_table_says_what_it_did(run: Run, env: Path, new_release: Path) -> None:
+    claim = ("preflight", "--env", env, "--release", new_release, "--json")
+    generation = run(*claim).document["generation"]
+    cancelled = run("cancel", "--env", env, "--generation", generation).stdout
+    assert f"Generation {generation} is given up" in cancelled and "Nothing to do" not in cancelled
+    generation = run(*claim).document["generation"]
+    promoted = " ".join(run("promote", "--env", env, "--generation", generation).stdout.split())
+    assert f"next: `schemamig expand --generation {generation}`" in promoted and "Nothing to do" not in promoted
+
+
 def test_commands_nothing_to_do_is_done(run: Run, env: Path, old_release: Path) -> None:
     done = run("upgrade", "--env", env, "--release", old_release, "--json")
     assert done.exit_code == 0
