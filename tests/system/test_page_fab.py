@@ -100,7 +100,7 @@ def test_a_role_may_what_its_permissions_say(airflow: LiveAirflow, who: str, see
     token = _token(airflow, who)
     assert {_status(airflow, f"/schemamig{path}", token) for path in VIEWS} == {sees}
     assert _status(airflow, "/schemamig/env/lake/pause", token, {"reason": f"by {who}"}) == controls
-    rolled = _status(airflow, "/schemamig/env/lake/rollback", token, {"reason": f"by {who}"})
+    rolled = _status(airflow, "/schemamig/env/lake/rollback", token, {"generation": 1, "reason": f"by {who}"})
     assert rolled == rolls_back or (rolls_back == DOES and rolled == 409)  # its DAG is paused in Airflow
     if controls == DOES:
         history = json.loads(_send(airflow, "/schemamig/api/env/lake/history", token)[1])["entries"]
