@@ -58,10 +58,11 @@ def overview(env: Environment) -> dict[str, Any]:
 
 
 def _opened(env: Environment, status: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deployment under way; ``waits``: nobody has said yes or no, and nothing is being built meanwhile."""
+    """Return a deployment under way; ``waits``: nobody has said yes or no, nothing is being built meanwhile, and nothing failed."""
     is_busy = any(row["generation"] == item["generation"] and row["done"] < row["total"] for row in status["progress"])
-    waits = item["state"] == "claimed" and not (item["approved_by"] or item["rejected"] or is_busy)
-    return {**item, "failed": commands.last_failure(env, item["generation"]), "waits": waits}
+    failed = commands.last_failure(env, item["generation"])
+    waits = item["state"] == "claimed" and not (item["approved_by"] or item["rejected"] or is_busy or failed)
+    return {**item, "failed": failed, "waits": waits}
 
 
 def _is_led(status: Mapping[str, Any], item: Mapping[str, Any]) -> bool:

@@ -324,6 +324,14 @@ def test_a_stream_that_missed_commits_offers_to_restore_its_rows(tmp_path: Path)
     assert stream["next"] == "restore its rows: commits are gone that it never saw"
 
 
+def test_a_claim_whose_fill_failed_does_not_wait_for_approval(lake: Lake) -> None:
+    generation = claimed(lake, lake.second)
+    assert read(lake, "overview")["open"]["waits"]
+    append_history(lake.env, HistoryEntry.ended("fill", pendulum.now("UTC"), generation=generation, outcome="spark_driver_died"))
+    found = read(lake, "overview")["open"]
+    assert (found["waits"], found["failed"]) == (False, {"what": "fill", "code": "spark_driver_died"})
+
+
 def test_a_deployment_that_died_in_its_cut_over_tells_what_is_in_flight(lake: Lake) -> None:
     generation = expanded(lake, lake.second)
     late = HistoryEntry.ended("cutover", pendulum.now("UTC"), generation=generation, outcome="seal_expired", detail="late")
