@@ -181,7 +181,7 @@ def test_the_tasks_one_by_one(run: Run, env: Path, new_release: Path) -> None:
     assert [column["name"] for column in flights["physical"]] == ["flight_id", "airport", "distance", "gust"]
 
 
-def test_what_touches_no_table_says_what_it_did(run: Run, env: Path, new_release: Path) -> None:
+def test_promote_and_cancel_say_what_they_did(run: Run, env: Path, new_release: Path) -> None:
     claim = ("preflight", "--env", env, "--release", new_release, "--json")
     generation = run(*claim).document["generation"]
     cancelled = run("cancel", "--env", env, "--generation", generation).stdout
