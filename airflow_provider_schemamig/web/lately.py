@@ -16,6 +16,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.run_notes import MARK, last_sentences
@@ -81,8 +82,8 @@ def asked_lately(user: BaseUser) -> tuple[AskedRun, ...]:
     )
     with create_session() as session:
         runs = session.scalars(query).all() if seen else ()
-        told = last_sentences(session, [run.id for run in runs])
-        return tuple(_asked(run, told.get(run.id, "").removeprefix(MARK)) for run in runs)
+        told = _told(session, runs)
+        return tuple(_asked(run, told[run.id]) for run in runs)
 
 
 def of_place(runs: Iterable[AskedRun], place: Place) -> tuple[AskedRun, ...]:
@@ -110,8 +111,8 @@ def failed_upgrades(user: BaseUser) -> tuple[AskedRun, ...]:
         for run in session.scalars(query) if dags else ():
             newest.setdefault((run.dag_id, dags[run.dag_id].given(_form(run))), run)
         failed = [(given, run) for (dag_id, given), run in newest.items() if _state(run) == "failed" and may_see_runs(user, dag_id)]
-        told = last_sentences(session, [run.id for _, run in failed])
-        found = [_asked(run, told.get(run.id, "").removeprefix(MARK), "upgrade", given) for given, run in failed]
+        told = _told(session, [run for _, run in failed])
+        found = [_asked(run, told[run.id], "upgrade", given) for given, run in failed]
     return tuple(run if run.given else replace(run, given=environment_of_run(run.dag_id, run.run_id) or "") for run in found)
 
 
@@ -125,7 +126,14 @@ def run_told(dag_id: str, run_id: str) -> AskedRun | None:
     """Return how one run stands, and what it told."""
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-        return None if run is None else _asked(run, last_sentences(session, [run.id]).get(run.id, "").removeprefix(MARK))
+        return None if run is None else _asked(run, _told(session, [run])[run.id])
+
+
+def _told(session: Session, runs: Iterable[DagRun]) -> dict[int, str]:
+    """Return what each run told last, by the id of its row; "" where it told nothing."""
+    ids = [run.id for run in runs]
+    found = last_sentences(session, ids)
+    return {number: found.get(number, "").removeprefix(MARK) for number in ids}
 
 
 def _newest(runs: Iterable[AskedRun]) -> Iterator[AskedRun]:

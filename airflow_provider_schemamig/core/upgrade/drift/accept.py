@@ -139,19 +139,21 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
     try:
         reasons = refused_by_evolution(foreign)
         if reasons:
-            raise CannotAccept(collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign), held=why_held(state))
+            raise _cannot(env, state, foreign, reasons)
         step = step_to(state, foreign, taken_over(foreign))
         if step.untold:
-            raise CannotAccept(collection=name, reasons=step.untold, undoable=_is_revertible(env, state, foreign), held=why_held(state))
+            raise _cannot(env, state, foreign, step.untold)
         step.check()
         return Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
-        reasons = (refusal.message.rstrip("."),)
-        raise CannotAccept(
-            collection=name, reasons=reasons, undoable=_is_revertible(env, state, foreign), held=why_held(state)
-        ) from refusal
+        raise _cannot(env, state, foreign, (refusal.message.rstrip("."),)) from refusal
+
+
+def _cannot(env: EnvironmentRoot, state: State, foreign: Foreign, reasons: Sequence[str]) -> CannotAccept:
+    undoable, held = _is_revertible(env, state, foreign), why_held(state)
+    return CannotAccept(collection=foreign.entry.collection, reasons=reasons, undoable=undoable, held=held)
 
 
 def _is_revertible(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool:

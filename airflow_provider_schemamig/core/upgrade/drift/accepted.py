@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseSt
 from airflow_provider_schemamig.core.upgrade.errors import RenamedOutsideRelease
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import Target, target_of
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import missing_in, unreleased_change
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import by_source, missing_in, unreleased_change
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, error_of, raise_refusals, refusals_of
 
 
@@ -86,17 +86,20 @@ def in_release(
 
     ``target``: the folder's head, from here.
     """
-    assert state.release is not None  # it has tables
     refusals = list(_missing(state, taken, target.steps))
-    if folder.release.version == state.release.version or (refusals and _can_follow(folder, state, taken, target)):
+    if _is_at_head(folder, state) or (refusals and _can_follow(folder, state, taken, target)):
         made = _next(env, folder, state, taken, target)
         return made.version, made.write()
     raise_refusals(refusals)
     return folder.checked().version, ()
 
 
+def _is_at_head(folder: KnownFolder, state: State) -> bool:
+    return state.release is not None and folder.release.version == state.release.version
+
+
 def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target) -> NextVersion:
-    is_at_head = state.release is not None and folder.release.version == state.release.version
+    is_at_head = _is_at_head(folder, state)
     found = [(item, item.step if is_at_head else step_over(item.foreign, item.declared)) for item in taken if item.is_for_release]
     why = [f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}" for item, _ in found]
     before = _before(env, state, taken, target)
@@ -116,7 +119,7 @@ def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: 
     None for one that the folder's versions change, or whose change no step says: the upgrade tells of those.
     """
     left = [name for name in state.objects if state.unreleased_of(name) is not None and all(item.name != name for item in taken)]
-    changed, found = _by_source(target.steps), []
+    changed, found = by_source(target.steps), []
     for name, head in sorted(read_heads(env, state, left).items()) if left else ():
         unreleased = state.unreleased_of(name)
         if unreleased is None or head is None or head.is_another or name in changed:
@@ -141,9 +144,9 @@ def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:
 
 def _missing(state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]) -> Iterator[NotInVersions]:
     """Yield a refusal for each table of which the folder's steps from here to its head do not contain what was done."""
-    by_source = _by_source(steps)
+    changed = by_source(steps)
     for item in taken:
-        missing = missing_in(unreleased_after(state, item), by_source.get(item.name), item.step.renames)
+        missing = missing_in(unreleased_after(state, item), changed.get(item.name), item.step.renames)
         if missing:
             yield NotInVersions(collection=item.name, changes=missing)
 
@@ -155,7 +158,7 @@ def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], targe
     release does not have: an upgrade makes all versions as one step, in which a column that goes and comes is two.
     """
     head = folder.release.declarations(folder.release.version)
-    changed = _by_source(target.steps)
+    changed = by_source(target.steps)
     copied = {step.old.name for step in target.steps if not isinstance(step, Create | Evolve)}
     read = {found.collection for _, inputs in target.fill_inputs for found in inputs}
     for item in taken:
@@ -170,10 +173,6 @@ def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], targe
     return True
 
 
-def _by_source(steps: Sequence[MergedStep]) -> dict[CollectionName, MergedStep]:
-    return {step.old.name: step for step in steps if not isinstance(step, Create)}
-
-
 def _is_new(change: Change, released: Declaration) -> bool:
     return isinstance(change, AddColumn) and field_at(released.fields, change.path) is None
 
@@ -183,10 +182,11 @@ def taken_back(folder: KnownFolder, taken: Sequence[Taken]) -> Iterator[str]:
     head, version = folder.release.declarations(folder.release.version), folder.release.version
     for item in taken:
         known = head.get(item.declared.name)
-        paths = sorted(set(_touched(item.changes))) if known is not None else []
-        for path in paths:
-            here, there = (field_at(declared.fields, path) is not None for declared in (item.declared, known or item.declared))
-            if here != there:
+        if known is None:
+            continue
+        for path in sorted(set(_touched(item.changes))):
+            here = field_at(item.declared.fields, path) is not None
+            if here != (field_at(known.fields, path) is not None):
                 does = (
                     f"does not have {path}, and the upgrade to it takes it away" if here else f"has {path}, and the upgrade to it adds it"
                 )

@@ -73,15 +73,20 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[Change
     removed = {step.old.name for step in steps if isinstance(step, Remove)}
     for name in sorted(state.dropped.keys() - removed):
         yield ChangeNotInRelease(collection=name, changes=("its removal",))
-    by_source = {step.old.name: step for step in steps if not isinstance(step, Create)}
+    changed = by_source(steps)
     created = {step.collection for step in steps if isinstance(step, Create)}
     for name in sorted(state.objects):
-        unreleased, step = state.unreleased_of(name), None if name in created else by_source.get(name)
+        unreleased, step = state.unreleased_of(name), None if name in created else changed.get(name)
         if unreleased is None or isinstance(step, Remove):
             continue
         missing = missing_in(unreleased, step, _renamed_outside(state, unreleased)) or _renamed_here(state, unreleased, step)
         if missing:
             yield ChangeNotInRelease(collection=name, changes=missing)
+
+
+def by_source(steps: Sequence[MergedStep]) -> dict[CollectionName, MergedStep]:
+    """Return the steps of collections that are there, by their names before."""
+    return {step.old.name: step for step in steps if not isinstance(step, Create)}
 
 
 def _renamed_here(state: State, unreleased: UnreleasedChange, step: MergedStep | None) -> tuple[str, ...]:
