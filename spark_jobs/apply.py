@@ -5,8 +5,8 @@ Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministi
 {view: {"uri", "version", "projection"}} (lookups), ``columns`` (of the target, filled by name from the query's), ``match`` (key columns of
 the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``, and its ``version`` with all of the changes), ``updates``
 (optional, with ``match``: {column: what a row that is there gets in it, of the aliases ``s`` for what comes and ``t`` for that row};
-of other columns what comes), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for
-errors), and ``changes``:
+of other columns what comes), ``filled`` (optional: the one column of the target that the changes gave values, see below),
+``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for errors), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
@@ -21,6 +21,9 @@ between does not matter, so neither a key nor an order of commits is needed, and
 target must be equal to the query over the source as it was; rows to be removed that are not there are
 TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows:
 of the changes, or of the source, when only one of them is new and the target has the other.
+
+With ``filled`` no row comes or goes: the rows of the target that ``match`` finds, else the values of all other columns, get the one value,
+where they have the value that the source's row had before; rows that are not there, or have another one, are left alone.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 _FOUND, _KEYED = "schemamig__found", "schemamig__keyed"
 _DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
-_LEFT, _ONE = "schemamig__left", "schemamig__one"
+_LEFT, _ONE, _AFTER = "schemamig__left", "schemamig__one", "schemamig__after"
 _IS_THERE = "schemamig: a key that came is there already"
 
 
@@ -57,7 +60,7 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         for view, source in request["inputs"].items():
             register_input(spark, view, source)
         rows = changed_rows(spark, request)
-        change = keyed_change_of(spark, request, rows) or net_change_of(spark, request, rows)
+        change = (None if request.get("filled") else keyed_change_of(spark, request, rows)) or net_change_of(spark, request, rows)
         outcome = {"inserted": change.inserted, "deleted": change.deleted, "delta": change.digest.to_json()}
         written = None
         if not change.empty:
@@ -72,6 +75,9 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange | NetChange, notes: Mapping[str, Any]) -> Written:
     target = table_sql(request["target_uri"])
+    if request.get("filled"):
+        assert isinstance(change, NetChange)
+        return write_once(spark, request["target_uri"], _fill(target, change, request["filled"]), request, notes)
     if request["match"]:
         return _write_by_key(spark, request, target, change, notes)
     assert isinstance(change, NetChange)
@@ -91,6 +97,21 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
 def _copies(view: str, number: str, where: str = "true") -> str:
     """Repeat each row ``number`` times, none where that is not positive."""
     return f"{view} LATERAL VIEW explode(array_repeat(0, CAST({number} AS INT))) schemamig__copies AS schemamig__copy WHERE {where}"
+
+
+def _fill(target: str, change: NetChange, column: str) -> str:
+    """Return the MERGE that gives rows their value of ``column``. Rows that were alike in all the rest got one value."""
+    key, others = ([field for field in fields if field.name != column] for fields in (change.rows.key, change.rows.fields))
+    filled = [field for field in change.rows.fields if field.name == column]
+    name, same, others = quote(column), same_key if key else same_row, key or others
+    grouped = ", ".join(value for f in [*others, *filled] for value in same_by(f"w.{quote(f.name)}", f.dataType))
+    taken = ", ".join(f"first(w.{quote(f.name)}) AS {quote(f.name)}" for f in [*others, *filled])
+    source = (
+        f"SELECT {taken}, first(c.{name}) AS {_AFTER} FROM {NET} w JOIN {NET} c ON w.{COUNT} < 0 AND c.{COUNT} > 0 "
+        f"AND {same(others, 'w', 'c')} GROUP BY {grouped}"
+    )
+    on = " AND ".join([same(others, "t", "s"), same_row(filled, "t", "s"), *change.bounds("t")])
+    return f"MERGE INTO {target} t USING ({source}) s ON {on} WHEN MATCHED THEN UPDATE SET t.{name} = s.{_AFTER}"
 
 
 # --- whole rows ----------------------------------------------------------------------------------------------------------------------

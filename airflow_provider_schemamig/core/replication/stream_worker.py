@@ -195,7 +195,7 @@ class Run:
         source = table_at(self.ends.origin.env, self.ends.origin.state.shards[where.shard], batch.hi)
         span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint)
         try:
-            applied = bring(source, batch.entry, batch.lo, table, mapping, span, self.jobs())
+            applied = bring(source, batch, table, mapping, span, self.jobs())
         except Unfit as unfit:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, f"{unfit.path} {unfit.reason}", batch.fingerprint, at_target=False) from None
         except (ConstraintViolated, BadValue, QueryRefused) as error:

@@ -268,3 +268,39 @@ def test_dates_that_python_does_not_have_are_carried(spark: SparkSession, tmp_pa
     found, wanted = (spark.sql(f"SELECT n, CAST(d AS STRING) FROM delta.`{place}` ORDER BY n").collect() for place in (target, origin))
     assert [tuple(row) for row in found] == [tuple(row) for row in wanted]
     assert [row[0] for row in found] == [11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("match", "kind"),
+    [(["id"], "cdf"), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((["id"], "files"), ([], "cdf"), ([], "files")))],
+    ids=["by key, cdf", "by key, files", "by rows, cdf", "by rows, files"],
+)
+def test_apply_job_a_backfill_brings_one_column_and_only_where_the_target_has_what_was_there(
+    rewrite: Rewrite, match: list[str], kind: str
+) -> None:
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("DELETE FROM {s} WHERE id IS NULL")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    rewrite.make_target("b")
+    start = rewrite.version()
+    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    target = f"delta.`{rewrite.uri('b')}`"
+    rewrite.spark.sql(f"UPDATE {target} SET d = DATE'2020-02-02' WHERE id = 1")  # its owner's, or filled by the target itself
+    rewrite.spark.sql(f"UPDATE {target} SET v = 'owned' WHERE id = 4")
+    rewrite.spark.sql(f"DELETE FROM {target} WHERE id = 13")
+    rewrite.spark.sql(f"INSERT INTO {target} VALUES (50, 'mine', NULL, NULL, NULL, NULL, NULL)")
+    expected = rewrite.rows("b")
+    rewrite.sql("UPDATE {s} SET d = DATE'1999-09-09' WHERE d IS NULL OR id = 3")
+    end = rewrite.version()
+    found = rewrite.apply("b", rewrite.changes(kind, start, end), start, end, match=match, filled="d")
+    assert found["table_version"] == rewrite.version("b")
+
+    rows = {row["id"]: row for row in rewrite.spark.sql(f"SELECT id, v, CAST(d AS STRING) AS d FROM {target} WHERE id <> 1").collect()}
+    assert {number: tuple(row)[1:] for number, row in rows.items()} == {
+        2: ("twice", "2013-01-01"),
+        3: ("it's", "1999-09-09"),  # the target had what the source had
+        4: ("owned", "1999-09-09" if match else None),  # without a key it is another row
+        50: ("mine", None),
+    }
+    assert rewrite.spark.sql(f"SELECT DISTINCT CAST(d AS STRING) FROM {target} WHERE id = 1").collect() == [("2020-02-02",)]
+    assert sum(rewrite.rows("b").values()) == sum(expected.values())

@@ -113,9 +113,12 @@ class RowJobs(JobRunner):
         outcome = {"inserted": inserted, "deleted": deleted, "delta": _digest_of(net).to_json()}
         if not net:
             return {"table_version": None, **outcome, "skipped": False, "seconds": 0.0}
-        if request["match"] and not _is_in_log(base, request):
-            self._check_keys(base, net, request)
-        statement = _by_key(base, net, request) if request["match"] else _by_row(base, net, columns)
+        if request.get("filled"):
+            statement: Statement | None = _filled(base, net, request)
+        else:
+            if request["match"] and not _is_in_log(base, request):
+                self._check_keys(base, net, request)
+            statement = _by_key(base, net, request) if request["match"] else _by_row(base, net, columns)
         if statement is None:
             if _is_in_log(base, request):
                 statement = Statement(base)
@@ -310,6 +313,22 @@ def _by_key(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str,
         if len(kept) < len(rows):
             rewritten[file] = kept
     return Statement(base, [before.get(_key(row, match), {}) | row for row in inserted], rewritten)
+
+
+def _filled(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str, Any]) -> Statement:
+    column, columns = request["filled"], request["columns"]
+    others = [name for name in request["match"] or columns if name != column]
+    came = {_key(row, others): row[column] for row in _rows(net, columns)}
+    went = {(_key(row, others), row[column]) for row in _rows(_negative(net), columns)}
+    inserted: list[Row] = []
+    rewritten: dict[str, list[Row]] = {}
+    for file in base.files:
+        rows = base.rows_of(file)
+        due = [row for row in rows if _key(row, others) in came and (_key(row, others), row[column]) in went]
+        if due:
+            rewritten[file] = [row for row in rows if row not in due]
+            inserted += [row | {column: came[_key(row, others)]} for row in due]
+    return Statement(base, inserted, rewritten)
 
 
 def _rows(net: Counter[tuple[Any, ...]], columns: Sequence[str]) -> list[Row]:

@@ -2,6 +2,9 @@
 
 The rows are decoded with the schema of their own version, shown as the event's schema declares them, and mapped onto the target's columns
 (``compatibility``). Columns that the event does not have stay as they are in a row that is there, and get their default in one that is new.
+
+What the origin's own backfill did is no writer's change: it brings the one column that it filled, and only into rows that have there what
+it found. A target that makes the same release fills for itself, and its rows may have another writer meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.access.errors import WroteOtherColumns
-from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
 from airflow_provider_schemamig.core.access.read_mapping import fit_reader
 from airflow_provider_schemamig.core.access.releases import shape_of
 from airflow_provider_schemamig.core.access.select import select, updates
@@ -24,6 +27,7 @@ from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, quote
 from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, move_checkpoint, scratch_key
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping
+from airflow_provider_schemamig.core.replication.stream.events import EventBatch
 from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
 from airflow_provider_schemamig.core.spark.runners import JobRunner
@@ -64,18 +68,18 @@ def table_at(env: EnvironmentRoot, shard: Shard, version: int | None = None) -> 
     return EventTable(env, shard, store, read_head(store, version))
 
 
-def bring(
-    source: EventTable, event: SchemaEntry, since: int, target: EventTable, mapping: Mapping, span: Span, jobs: JobRunner
-) -> AppliedBatch:
-    """Bring the changes of ``source`` after version ``since`` up to the version it was looked at, with the checkpoint ``span.hi``.
+def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Mapping, span: Span, jobs: JobRunner) -> AppliedBatch:
+    """Bring the events of ``batch``, with the checkpoint ``span.hi``. ``source``: as it was at the batch's end.
 
-    Raises what the job raises, Unfit if the origin's table does not hold what ``event`` declares, WroteOtherColumns, CheckpointMoved.
+    Raises what the job raises, Unfit if the origin's table does not hold what the events' schema declares, WroteOtherColumns,
+    CheckpointMoved.
     """
-    difference = file_difference(source.store, since, source.head.version)
-    if not difference.changed:
+    difference = file_difference(source.store, batch.lo, source.head.version)
+    filled = None if batch.fills is None else _filled(source.head, batch.entry, mapping, batch.fills)
+    if not difference.changed or (batch.fills is not None and filled is None):
         return AppliedBatch(move_checkpoint(target.store, target.head, span), 0, skipped=False)
-    projection, query = query_of(source.head, event, mapping)
-    with _changes(source, since, target.env, span, difference) as changes:
+    projection, query = query_of(source.head, batch.entry, mapping)
+    with _changes(source, batch.lo, target.env, span, difference) as changes:
         result = jobs.run(
             "apply",
             {
@@ -94,6 +98,7 @@ def bring(
                 "match": list(mapping.match),
                 "source": {"uri": source.uri, "version": source.head.version},
                 "updates": dict(updates(mapping.fit, "s", "t")),
+                "filled": filled,
             },
         )
     if result["table_version"] is None:  # it came to nothing in the end
@@ -119,12 +124,22 @@ class _Trusted:
 
 def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, str]:
     """Return (select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit."""
-    collection = CollectionName(mapping.event.name)
-    there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), source.stored_names)
-    wanted = replace(shape_of(event), declaration=Declaration(collection, loose(mapping.event.fields)))
-    shown = fit_reader(there, wanted, _Trusted(), is_later=False)
+    shown = fit_reader(*_shapes(source, event, mapping), _Trusted(), is_later=False)
     rows = select(mapping.fit.given, f"({select(shown, quote(VIEW))})")
     return ", ".join(quote(field.name) for field in shown.source.fields), select(mapping.fit.into, f"({rows})")
+
+
+def _shapes(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[Shape, Shape]:
+    """Return the origin's table, and what is wanted of it."""
+    collection = CollectionName(mapping.event.name)
+    there = Shape(Declaration(collection, loose(source.declaration(collection).fields)), source.stored_names)
+    return there, replace(shape_of(event), declaration=Declaration(collection, loose(mapping.event.fields)))
+
+
+def _filled(source: Head, event: SchemaEntry, mapping: Mapping, column: str) -> str | None:
+    """Return the target's column for the origin's; None if events bring nothing of it."""
+    named = (path for path, live in match_fields(*_shapes(source, event, mapping)).items() if live == column)
+    return next((found for path in named if (found := mapping.fit.column_of(path)) is not None), None)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_schemamig.core.access.read_mapping import bare_type
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
@@ -21,11 +22,10 @@ from airflow_provider_schemamig.core.replication.stream.provenance import proven
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.diff.drift import Drift as Difference
+from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, stands_in_for
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import DataType, Declaration
 from airflow_provider_schemamig.core.storage import ReadStore
-
-#: Intents that end with another row of ``schemas`` for the table. Contract takes away only what no row declares any more.
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,18 @@ class Columns:
         if self._accepted is not None and version < self._accepted.since_table_version:
             return self._accepted
         return _valid(self._entries, version)
+
+    def shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
+        """Return the schema that the table showed at ``version``, where ``entry`` is valid: the one before until a column of another type
+        takes its place."""
+        before = _valid(self._entries, entry.since_table_version - 1)
+        retyped = {} if before is None else _retyped(before.declared, entry.declared)
+        if before is None or not retyped:
+            return entry
+        self._good = self._before(version + 1)
+        live = {field.name: bare_type(field.type) for field in self._good.fields}
+        shadowed = {name for name in retyped for column in live if stands_in_for(column, name) and not is_outdated(column)}
+        return before if any(live.get(name) == retyped[name] for name in shadowed) else entry
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
         """Return the newest schema of this fingerprint that the table had until then."""
@@ -178,6 +190,12 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
             except LogTruncated:  # under way for longer than the log is kept
                 starts.append(intent.base_version + 1)
     return min((start for start in starts if start is not None), default=None)
+
+
+def _retyped(before: Declaration, after: Declaration) -> dict[str, DataType]:
+    """Return the columns that have another type ``after``, with that of ``before``."""
+    old, new = ({field.name: bare_type(field.type) for field in declared.fields} for declared in (before, after))
+    return {name: data_type for name, data_type in old.items() if new.get(name, data_type) != data_type}
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:

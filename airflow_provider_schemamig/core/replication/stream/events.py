@@ -34,9 +34,11 @@ __all__ = ["EventBatch", "FoundEvents", "OriginDrift", "entry_at", "newest_versi
 @dataclass(frozen=True, slots=True)
 class EventBatch:
     """Events that are brought together: the commits after ``lo`` up to ``hi`` of the origin's ``shard``, all of one schema (``entry``)
-    under one metaData of the table. ``lo + 1`` and ``hi`` are events; between them there may be commits that change no row.
+    under one metaData of the table, all by writers or all by one backfill. ``lo + 1`` and ``hi`` are events; between them there may be
+    commits that change no row.
 
-    ``lo`` is not where the stream stands: commits before it may have been passed over. ``commits``: the number of events.
+    ``lo`` is not where the stream stands: commits before it may have been passed over. ``commits``: the number of events. ``fills``: the
+    column, as the table calls it, of which the origin's own backfill gave its rows values; it changed nothing else.
     """
 
     collection: CollectionName
@@ -46,6 +48,7 @@ class EventBatch:
     entry: SchemaEntry
     fingerprint: Fingerprint
     commits: int
+    fills: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,7 @@ class _Scan:
                 if not isinstance(found, SchemaEntry):
                     return self._held_up(commit, found)
                 batch = self._begin(commit, found)
-            elif found != batch.entry or commit.version - batch.lo > self.limit:
+            elif (found, provenance_of(commit).fills) != (batch.entry, batch.fills) or commit.version - batch.lo > self.limit:
                 break
             else:
                 batch = replace(batch, hi=commit.version, commits=batch.commits + 1)
@@ -217,12 +220,13 @@ class _Scan:
         written = None if provenance.schema_hash is None else self._columns.written_as(provenance.schema_hash, commit.version)
         if written is None and self._columns.in_flight(commit.version):
             return f"an upgrade of the origin is under way: in which schema version {commit.version} was written is known when it is over"
-        if written is None or self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit):
-            return entry
-        return written
+        if written is None:
+            return self._columns.shown(entry, commit.version)
+        return entry if self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit) else written
 
     def _begin(self, commit: LogCommit, entry: SchemaEntry) -> EventBatch:
-        return EventBatch(self.collection, self.shard, commit.version - 1, commit.version, entry, self._columns.hash_of(entry), 1)
+        lo, fills = commit.version - 1, provenance_of(commit).fills
+        return EventBatch(self.collection, self.shard, lo, commit.version, entry, self._columns.hash_of(entry), 1, fills)
 
     def _held_up(self, commit: LogCommit, by: OriginDrift | str) -> FoundEvents:
         seen = commit.version - 1

@@ -8,10 +8,13 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint, ShardId
+from airflow_provider_schemamig.core.online.unfilled import BACKFILL
 from airflow_provider_schemamig.core.replication.model import EnvId
+from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
 
-#: Our own work on a shard that brings no row to the collection: it fills or follows another shard, before this one is live or again.
+#: Our own work on a shard that brings no row to the collection: it fills or follows another shard, before this one is live or again. The
+#: backfill of a column that is not in use is such work, too.
 _HOUSEKEEPING = frozenset({"copy", "tail", "fill"})
 _UNDO = "undo/"
 
@@ -25,7 +28,15 @@ class Provenance:
     schema_hash: Fingerprint | None = None
 
     @property
+    def fills(self) -> str | None:
+        """Return the column that a backfill gave values, as the table called it then; None for all other commits."""
+        kind, _, column = (self.action or "").partition(":")
+        return column if kind == BACKFILL else None
+
+    @property
     def is_housekeeping(self) -> bool:
+        if self.fills is not None:
+            return is_stand_in(self.fills)
         return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
 
     @property

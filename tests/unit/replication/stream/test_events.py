@@ -75,6 +75,7 @@ def test_commits_that_change_no_row_are_no_events(origin: Origin) -> None:
         {"schemamig": {"action": "tail", "generation": 1, "lo": 0, "hi": 1}},
         {"schemamig": {"action": "fill", "generation": 1}},
         {"schemamig": {"action": "undo/g2-x", "generation": 1, "lo": 0, "hi": 1}},
+        {"schemamig": {"action": "backfill:schemamig_new_y", "generation": 1}},
     ],
 )
 def test_stream_events_what_came_from_elsewhere_is_passed_over(origin: Origin, said: Any) -> None:

@@ -33,6 +33,8 @@ class History:
     origin: Origin
     events: list[tuple[int, str]] = field(default_factory=list)
     ends: set[int] = field(default_factory=set)
+    #: What a backfill gives values, by version.
+    fills: dict[int, str] = field(default_factory=dict)
 
     @property
     def hashes(self) -> list[str]:
@@ -55,6 +57,12 @@ class History:
 
     def housekeeping(self, _: int) -> None:
         self.ends.add(self.origin.write({"schemamig": {"action": "tail"}}))
+
+    def backfill(self, number: int) -> None:
+        column = f"f{number % 2}"
+        version = self.origin.write({"schemamig": {"action": f"backfill:{column}"}})
+        self.events.append((version, self.hashes[-1]))
+        self.fills[version] = column
 
     def no_rows(self, _: int) -> None:
         self.origin.commit({"txn": {"appId": "a", "version": 1}})
@@ -87,7 +95,8 @@ class History:
 
 ACTS: list[Callable[[History, int], None]] = [
     *(History.foreign, History.foreign, History.stamped, History.stamped, History.unknown),
-    *(History.elsewhere, History.housekeeping, History.no_rows, History.rearranged, History.property, History.with_rows, History.release),
+    *(History.backfill, History.backfill, History.elsewhere, History.housekeeping),
+    *(History.no_rows, History.rearranged, History.property, History.with_rows, History.release),
 ]
 
 
@@ -111,6 +120,7 @@ def test_batches_are_the_events(template: Origin, acts: list[tuple[Any, int]], l
             assert after <= look.seen == batch.lo == inside[0][0] - 1
             assert inside[-1][0] == batch.hi
             assert {said for _, said in inside} == {batch.fingerprint} == {hash_of(batch.entry)}
+            assert {history.fills.get(version) for version, _ in inside} == {batch.fills}
             assert (batch.commits, batch.hi - batch.lo <= limit) == (len(inside), True)
             assert not history.ends & set(range(batch.lo + 1, batch.hi + 1))
             found += inside

@@ -1,0 +1,142 @@
+"""Environments replicate to each other, or one to the other, and a release gives older rows values: each fills its own rows, and nothing
+that a writer did meanwhile is taken back by the other's backfill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.restore.restore import restore
+from tests.support.lake import Crash
+from tests.support.online import OnlineJobs
+from tests.support.replicas import Replicas, make_replicas
+from tests.support.rows.tables import Row
+
+KEYED = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));\n"
+KEYLESS = "CREATE TABLE trips (id BIGINT, v STRING);\n"
+TRIPS = CollectionName("trips")
+
+
+def make(folder: Path, schema: str, before: str = "v STRING", after: str = "v STRING, d INT DEFAULT 7") -> Replicas:
+    made = make_replicas(folder, (schema, ""), (schema.replace(before, after), 'evolution("trips")'))
+    made.runner = OnlineJobs()
+    return made
+
+
+def caught_up(two: Replicas, *streams: str) -> bool:
+    """Whether all streams have nothing left to do."""
+    found = [two.state(*stream) for _ in range(3) for stream in streams][-len(streams) :]
+    assert not [state.error or state.pause for state in found if state.error or state.pause]
+    return two.declared_rows("a") == two.declared_rows("b")
+
+
+#: What b's writer does to the row that is b's, when b has the release and a has not.
+MEANWHILE: dict[str, Callable[[Row], Row | None]] = {
+    "another column changed": lambda row: {**row, "v": "changed"},
+    "the new column changed": lambda row: {**row, "d": 9},
+    "the row deleted": lambda row: None,
+}
+
+
+@pytest.mark.parametrize("streams", ["ba ab", "ab ba"])
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_backfilled_both_ways_what_the_owner_of_a_row_did_meanwhile_stays(what: str, streams: str, tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED)
+    two.insert("a", {"id": 1, "v": "of a"})
+    two.bring("a", "b")
+    restore(two.env("b"), two.env("a"), TRIPS, allow_lossy=True, jobs=lambda: two.runner)
+    two.insert("b", {"id": 2, "v": "of b"})
+    assert caught_up(two, "ab", "ba")
+    two.upgrade("b", to=2)
+    assert two.state("b", "a").pause is not None
+    two.change("b", lambda row: MEANWHILE[what](row) if row["id"] == 2 else row)
+    two.upgrade("a", to=2)
+    assert caught_up(two, *streams.split())
+    assert [row for row in two.rows("b") if row["id"] == 1] == [{"id": 1, "v": "of a", "d": 7}]
+    kept = MEANWHILE[what]({"id": 2, "v": "of b", "d": 7})
+    assert [row for row in two.rows("b") if row["id"] == 2] == ([] if kept is None else [kept])
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["with a key", "without a key"])
+def test_backfilled_one_way_in_either_order_nothing_stops(schema: str, order: str, tmp_path: Path) -> None:
+    two = make(tmp_path, schema)
+    two.insert("a", {"id": 1, "v": "x"}, {"id": 1 if schema is KEYLESS else 2, "v": "x"})
+    two.bring("a", "b")
+    for name in order:
+        two.upgrade(name, to=2)
+        two.bring("a", "b")
+    two.insert("a", {"id": 3, "v": "y", "d": 9})
+    two.change("a", lambda row: {**row, "d": 8} if row["id"] == 1 else row)
+    assert caught_up(two, "ab")
+
+
+@pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["with a key", "without a key"])
+def test_backfilled_another_type_at_the_target_first_goes_on(schema: str, tmp_path: Path) -> None:
+    two = make(tmp_path, schema.replace("v STRING", "v INT"), "v INT", "v STRING")
+    two.insert("a", {"id": 1, "v": 1}, {"id": 2, "v": 2})
+    two.bring("a", "b")
+    two.upgrade("b", to=2)
+    two.bring("a", "b")
+    two.upgrade("a", to=2)
+    two.change("a", lambda row: {**row, "v": "one"} if row["id"] == 1 else row)
+    assert caught_up(two, "ab")
+
+
+@pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["with a key", "without a key"])
+def test_backfilled_rows_that_were_restored_half_way_get_their_values(schema: str, tmp_path: Path) -> None:
+    """They came from the origin before its backfill did, to a target whose own was over."""
+    two = make(tmp_path, schema)
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    two.upgrade("b", to=2)
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if (moment, what) == ("before", "spark"):
+            raise Crash
+
+    two.runner.on_commit = dies
+    with pytest.raises(Crash):
+        two.upgrade("a", to=2)
+    two.runner.on_commit = None
+    restore(two.env("a"), two.env("b"), TRIPS, allow_schema_change=True, allow_lossy=True, jobs=lambda: two.runner)
+    assert two.rows("b") == [{"id": 1, "v": "x", "d": None}]
+    two.upgrade("a", to=2)
+    assert caught_up(two, "ab")
+    assert two.rows("b") == [{"id": 1, "v": "x", "d": 7}]
+
+
+def test_backfilled_a_batch_of_writers_ends_where_a_backfill_begins(tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED)
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    two.upgrade("b", "a", to=2)
+    two.insert("a", {"id": 2, "v": "y", "d": 8})
+    two.bring("a", "b")
+    filled = [request.get("filled") for _, request in two.runner.asked if "changes" in request]
+    assert filled == ["d", None]
+    assert caught_up(two, "ab")
+
+
+@pytest.mark.parametrize("writes", ["nothing", "a row"])
+def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_is_brought(writes: str, tmp_path: Path) -> None:
+    """Rows of writers that know nothing of the release are of the schema that the table shows them."""
+    two = make(tmp_path, KEYED.replace("v STRING", "v INT"), "v INT", "v STRING")
+    two.insert("a", {"id": 1, "v": 1})
+    two.bring("a", "b")
+
+    def before(job: str, request: object) -> None:
+        if writes == "a row" and job == "fill":
+            two.runner.before = None
+            two.insert("a", {"id": 2, "v": 2})
+
+    two.runner.before = before
+    two.upgrade("a", to=2)
+    two.insert("a", {"id": 3, "v": "three"})
+    two.bring("a", "b")
+    assert two.declared_rows("b") == [{"id": number, "v": number} for number in ((1,) if writes == "nothing" else (1, 2))]
+    two.upgrade("b", to=2)
+    assert caught_up(two, "ab")
