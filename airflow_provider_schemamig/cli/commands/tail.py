@@ -28,7 +28,7 @@ def tail(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Bring new commits of the old tables into their copies, until the generation is promoted or cancelled."""
+    """Bring new commits of the old tables into their copies, until the generation is promoted, rejected or cancelled."""
     from airflow_provider_schemamig.core import commands
 
     return run_task(

@@ -208,7 +208,9 @@ def _is_lost(state: State, entry: HistoryEntry) -> bool:
             return stage not in (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
         case "rollback":
             begun = hold is not None and hold.state is HoldState.ROLLING_BACK
-            return stage is not DeploymentState.ROLLED_BACK and not (begun and entry.outcome == "begun")
+            # One that was killed is taken back by the upgrade that comes after it.
+            is_over = any(other.created_at > entry.started_at for other in state.deployments.values())
+            return stage is not DeploymentState.ROLLED_BACK and not (entry.outcome == "begun" and (begun or is_over))
         case "contract":
             return any(held.state is HoldState.OPEN and held.generation in ended_in(entry.detail) for held in state.holds.values())
         case _:

@@ -131,6 +131,11 @@ class Deployment:
     def key(self) -> str:
         return str(self.generation)
 
+    @property
+    def may_be_promoted(self) -> bool:
+        """Return whether it is claimed, and nobody has rejected its plan."""
+        return self.state is DeploymentState.CLAIMED and self.rejected is None
+
 
 @dataclass(frozen=True, slots=True)
 class BuildingShard:

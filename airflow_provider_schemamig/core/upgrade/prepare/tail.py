@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
 from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
@@ -22,11 +22,12 @@ ROUND_SECONDS = 10.0
 
 
 def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *, once: bool) -> tuple[StageResult, ...]:
-    """Follow the rewritten ``collections`` (None: all), round after round, until the generation is promoted or given up; or one round."""
+    """Follow the rewritten ``collections`` (None: all), round after round, until the generation is promoted, rejected or given up; or one
+    round."""
     stages = [stage for stage in filling.plan.of_kind(Copy) if collections is None or stage.collection in collections]
     results: list[StageResult] = []
     pace = Pace(filling.ledger.state, filling.listen, waits=filling.env.waits)
-    while stages and _is_claimed(filling.ledger, filling.deployment):
+    while stages and _goes_on(filling.ledger, filling.deployment):
         for stage in stages:
             if not pace.may_begin("tail", stage.collection):
                 continue  # not waited for: the generation may be promoted meanwhile
@@ -38,8 +39,8 @@ def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *,
     return tuple(results)
 
 
-def _is_claimed(ledger: LedgerWriter, deployment: Deployment) -> bool:
-    return deployment_of(ledger.state(), deployment.generation).state is DeploymentState.CLAIMED
+def _goes_on(ledger: LedgerWriter, deployment: Deployment) -> bool:
+    return deployment_of(ledger.state(), deployment.generation).may_be_promoted
 
 
 def _round(filling: Filling, copying: Copying) -> StageResult | None:
@@ -52,7 +53,7 @@ def _round(filling: Filling, copying: Copying) -> StageResult | None:
     except (StepAlreadyMade, ConcurrentWrite):
         return None  # the next round goes on from what the other did
     except SchemamigError as error:
-        if not _is_claimed(copying.ledger, copying.deployment) or was_begun_anew(copying.ledger.state(), row):
+        if not _goes_on(copying.ledger, copying.deployment) or was_begun_anew(copying.ledger.state(), row):
             return None
         if not isinstance(error, LOST):
             raise

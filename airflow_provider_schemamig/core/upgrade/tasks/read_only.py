@@ -133,7 +133,7 @@ def tail(
     once: bool = False,
     listen: Listener = silent,
 ) -> Outcome:
-    """Follow the sources of a claimed generation's copies until it is promoted (the cut-over goes on then), or ``once``."""
+    """Follow the sources of a claimed generation's copies until it is promoted (the cut-over goes on then) or rejected, or ``once``."""
     ledger = LedgerWriter(env)
     deployment = deployment_of(ledger.state(), generation)
     found = plan_of(env, deployment)
@@ -144,10 +144,10 @@ def tail(
 def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
     """Return those of ``collections`` whose sources ``tail`` still has to follow.
 
-    These are the rewritten ones, and none once the generation is promoted or given up.
+    These are the rewritten ones, and none once the generation is promoted, rejected or given up.
     """
     deployment = deployment_of(LedgerReader(env).state(), generation)
-    if deployment.state is not DeploymentState.CLAIMED:
+    if not deployment.may_be_promoted:
         return ()
     return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
 
@@ -156,7 +156,7 @@ def behind(env: EnvironmentRoot, generation: Generation, collections: Sequence[s
     """Return those of ``collections`` that a round of ``tail`` has something to do for, as commits came since. Starts no Spark."""
     state = LedgerReader(env).state()
     deployment = deployment_of(state, generation)
-    if deployment.state is not DeploymentState.CLAIMED:
+    if not deployment.may_be_promoted:
         return ()
     stages = [stage for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections]
     return tuple(stage.collection for stage in stages if is_behind(env, state, deployment, stage))

@@ -105,6 +105,15 @@ def test_a_restore_tells_of_no_rollback_that_is_still_under_way(tmp_path: Path) 
     assert lake.version == "1.0.0"
 
 
+def test_a_restore_tells_of_no_rollback_that_an_upgrade_took_back_before_the_backup(tmp_path: Path) -> None:
+    lake, _ = in_hold(tmp_path)
+    _stopped_in_rollback(lake)
+    lake.upgrade(lake.second)
+    backup(lake.env, str(tmp_path / "backup"))
+    _, notes = brought_back(lake, tmp_path)
+    assert notes == ()
+
+
 def test_another_hold_ends_by_itself(tmp_path: Path) -> None:
     lake = restored(in_hold(tmp_path)[0], tmp_path)
     make_holds_due(lake)

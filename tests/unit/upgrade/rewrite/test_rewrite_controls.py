@@ -148,6 +148,16 @@ def test_a_paused_copy_waits(found: Rewritten, monkeypatch: pytest.MonkeyPatch) 
     found.check("1.1.0")
 
 
+def test_the_tail_of_a_rejected_plan_ends(found: Rewritten) -> None:
+    generation = claimed(found)
+    found.write_all(1)
+    plan = found.state.deployments[generation].plan_digest
+    assert commands.followed(found.env, generation, ["keyed", "plain"]) == ("keyed", "plain")
+    commands.reject(found.env, generation, plan, "carl", "not tonight")
+    commands.tail(found.env, generation, jobs=jobs())
+    assert (commands.followed(found.env, generation, ["keyed"]), commands.behind(found.env, generation, ["keyed"])) == ((), ())
+
+
 def test_the_ledger_says_how_far_the_tail_is_and_not_at_every_round(found: Rewritten) -> None:
     generation = claimed(found)
     told = []
