@@ -5,8 +5,9 @@ Request: ``target_uri``, ``storage_options``, ``query`` (row-local, deterministi
 {view: {"uri", "version", "projection"}} (lookups), ``columns`` (of the target, filled by name from the query's), ``match`` (key columns of
 the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``, and its ``version`` with all of the changes), ``updates``
 (optional, with ``match``: {column: what a row that is there gets in it, of the aliases ``s`` for what comes and ``t`` for that row};
-of other columns what comes), ``filled`` (optional: the one column of the target that the changes gave values, see below),
-``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text), ``collection`` (optional, for errors), and ``changes``:
+of other columns what comes), ``inserts`` (optional: the same for a row that is not there, of ``s``), ``filled`` (optional: the one column
+of the target that the changes gave values, see below), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text),
+``collection`` (optional, for errors), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
@@ -82,7 +83,8 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
         return _write_by_key(spark, request, target, change, notes)
     assert isinstance(change, NetChange)
     if not change.deleted:
-        statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {change.rows.columns} FROM {_copies(NET, COUNT)}"
+        rows = f"SELECT {change.rows.columns} FROM {_copies(NET, COUNT)}"
+        statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {_inserted(request, change)} FROM ({rows}) s"
     else:
         # Equal rows cannot be told apart, so all of them go and what is left over comes back. Whatever a twin commits before, in between
         # or meanwhile, it has the same txn version, so Delta skips or aborts the statement.
@@ -90,7 +92,7 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
         missing, spare = _count_equal_rows(spark, target, change, beyond)
         if missing:
             return _diverged(spark, request, target, change, missing)
-        statement = _by_row(target, change, spare, beyond)
+        statement = _by_row(request, target, change, spare, beyond)
     return write_once(spark, request["target_uri"], statement, request, notes)
 
 
@@ -140,7 +142,7 @@ def _count_equal_rows(spark: SparkSession, target: str, change: NetChange, beyon
     return change.kinds_deleted - int(row["enough"]), int(row["spare"])
 
 
-def _by_row(target: str, change: NetChange, spare: int, beyond: Sequence[str]) -> str:
+def _by_row(request: Mapping[str, Any], target: str, change: NetChange, spare: int, beyond: Sequence[str]) -> str:
     columns, stays = change.rows.columns, bool(spare and beyond)
     nothing = f", NULL AS {_LEFT}" if stays else ""
     parts = [f"SELECT {columns}, true AS {_DELETE}{nothing} FROM {NET} WHERE {COUNT} < 0"]
@@ -150,7 +152,7 @@ def _by_row(target: str, change: NetChange, spare: int, beyond: Sequence[str]) -
         parts.append(f"SELECT {columns}, false, {_ONE} FROM {_FOUND} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
     elif spare:
         parts.append(f"SELECT {columns}, false FROM {_copies(_FOUND, _HAVE)}")
-    values, both = _from_source(change), ", ".join([columns, *beyond])
+    values, both = _inserted(request, change), ", ".join([columns, *beyond])
     more = ", ".join(f"s.{_LEFT}.{name}" for name in beyond)
     again = f"WHEN NOT MATCHED AND s.{_LEFT} IS NOT NULL THEN INSERT ({both}) VALUES ({values}, {more}) " if stays else ""
     on = " AND ".join([f"s.{_DELETE}", same_row(change.rows.fields, "t", "s"), *change.bounds("t")])
@@ -243,9 +245,10 @@ def _merge_by_key(
     return (
         f"MERGE INTO {target} t USING ({source}) s ON {on} "
         f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED THEN UPDATE SET {assignments} "
-        f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_from_source(change)})"
+        f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_inserted(request, change)})"
     )
 
 
-def _from_source(change: KeyedChange | NetChange) -> str:
-    return ", ".join(f"s.{quote(f.name)}" for f in change.rows.fields)
+def _inserted(request: Mapping[str, Any], change: KeyedChange | NetChange) -> str:
+    inserts = request.get("inserts", {})
+    return ", ".join(inserts.get(f.name, f"s.{quote(f.name)}") for f in change.rows.fields)

@@ -304,3 +304,21 @@ def test_apply_job_a_backfill_brings_one_column_and_only_where_the_target_has_wh
     }
     assert rewrite.spark.sql(f"SELECT DISTINCT CAST(d AS STRING) FROM {target} WHERE id = 1").collect() == [("2020-02-02",)]
     assert sum(rewrite.rows("b").values()) == sum(expected.values())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("match", [["id"], []], ids=["by key", "by rows"])
+def test_apply_job_a_null_makes_way_for_what_is_there_and_for_a_default(rewrite: Rewrite, match: list[str]) -> None:
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id IN (1, 4, 13)")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    rewrite.make_target("b")
+    start = rewrite.version()
+    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    rewrite.sql("UPDATE {s} SET v = NULL, p = 'changed' WHERE id = 3")
+    rewrite.sql("INSERT INTO {s} VALUES (8, NULL, NULL, NULL, NULL, NULL, NULL)")
+    end = rewrite.version()
+    written = {"updates": {"v": "coalesce(s.v, t.v)"}, "inserts": {"v": "coalesce(s.v, CAST(('none') AS STRING))"}}
+    rewrite.apply("b", rewrite.changes("cdf", start, end), start, end, match=match, **written)
+    found = rewrite.spark.sql(f"SELECT id, v, p FROM delta.`{rewrite.uri('b')}` WHERE id IN (3, 8) ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(3, "it's" if match else "none", "changed"), (8, "none", None)]

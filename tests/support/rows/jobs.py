@@ -312,7 +312,14 @@ def _by_key(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str,
         before |= {_key(row, match): row for row in rows if _key(row, match) in touched}
         if len(kept) < len(rows):
             rewritten[file] = kept
-    return Statement(base, [before.get(_key(row, match), {}) | row for row in inserted], rewritten)
+    made = [_unless_null(before.get(_key(row, match), {}), row, request) for row in inserted]
+    return Statement(base, made, rewritten)
+
+
+def _unless_null(before: Row, row: Row, request: Mapping[str, Any]) -> Row:
+    """A row as it is written: in columns that ``inserts`` names a NULL is what was there, or the number that it says."""
+    numbers = {name: int(re.findall(r"\d+", sql)[0]) for name, sql in request.get("inserts", {}).items()}
+    return before | row | {name: before.get(name, number) for name, number in numbers.items() if row[name] is None}
 
 
 def _filled(base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str, Any]) -> Statement:

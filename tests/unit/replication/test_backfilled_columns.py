@@ -121,21 +121,46 @@ def test_backfilled_a_batch_of_writers_ends_where_a_backfill_begins(tmp_path: Pa
     assert caught_up(two, "ab")
 
 
-@pytest.mark.parametrize("writes", ["nothing", "a row"])
-def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_is_brought(writes: str, tmp_path: Path) -> None:
-    """Rows of writers that know nothing of the release are of the schema that the table shows them."""
-    two = make(tmp_path, KEYED.replace("v STRING", "v INT"), "v INT", "v STRING")
-    two.insert("a", {"id": 1, "v": 1})
-    two.bring("a", "b")
+def once_filling(two: Replicas, what: Callable[[], object]) -> None:
+    """Do something before the first batch of a backfill is made."""
 
     def before(job: str, request: object) -> None:
-        if writes == "a row" and job == "fill":
+        if job == "fill":
             two.runner.before = None
-            two.insert("a", {"id": 2, "v": 2})
+            what()
 
     two.runner.before = before
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("rule", ["INT NOT NULL DEFAULT 7", "INT DEFAULT 7, CONSTRAINT c CHECK (d IS NOT NULL)", "INT DEFAULT 7"])
+def test_backfilled_rows_that_a_writer_changed_before_keep_to_the_rules_of_the_target(rule: str, order: str, tmp_path: Path) -> None:
+    """They have NULL in the new column, in the same row and in one that got another key."""
+    two = make(tmp_path, KEYED, after=f"v STRING, d {rule}")
+    two.insert("a", *({"id": number, "v": "x"} for number in (1, 2, 3)))
+    two.bring("a", "b")
+    for name in order:
+        if name == "a":
+            once_filling(two, lambda: two.change("a", lambda row: {1: row | {"v": "y"}, 2: row | {"id": 9}}.get(row["id"], row)))
+        two.upgrade(name, to=2)
+    assert caught_up(two, "ab")
+    assert [(row["id"], row["v"], row["d"]) for row in two.rows("b")] == [(1, "y", 7), (3, "x", 7), (9, "x", 7)]
+
+
+@pytest.mark.parametrize("writes", ["nothing", "a row"])
+@pytest.mark.parametrize("column", ["v", "w"], ids=["its name", "another name"])
+def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_is_brought(column: str, writes: str, tmp_path: Path) -> None:
+    """Rows of writers that know nothing of the release are of the schema that the table shows them."""
+    steps = 'evolution("trips")' if column == "v" else 'evolution("trips", rename={"v": "w"})'
+    first = KEYED.replace("v STRING", "v INT")
+    two = make_replicas(tmp_path, (first, ""), (first.replace("v INT", f"{column} STRING"), steps))
+    two.runner = OnlineJobs()
+    two.insert("a", {"id": 1, "v": 1})
+    two.bring("a", "b")
+    if writes == "a row":
+        once_filling(two, lambda: two.insert("a", {"id": 2, "v": 2}))
     two.upgrade("a", to=2)
-    two.insert("a", {"id": 3, "v": "three"})
+    two.insert("a", {"id": 3, column: "three"})
     two.bring("a", "b")
     assert two.declared_rows("b") == [{"id": number, "v": number} for number in ((1,) if writes == "nothing" else (1, 2))]
     two.upgrade("b", to=2)

@@ -29,7 +29,9 @@ from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, 
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping
 from airflow_provider_schemamig.core.replication.stream.events import EventBatch
 from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
+from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
+from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -79,6 +81,7 @@ def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Ma
     if not difference.changed or (batch.fills is not None and filled is None):
         return AppliedBatch(move_checkpoint(target.store, target.head, span), 0, skipped=False)
     projection, query = query_of(source.head, batch.entry, mapping)
+    found, unfilled = dict(updates(mapping.fit, "s", "t")), _unfilled(source.head, batch.entry, mapping)
     with _changes(source, batch.lo, target.env, span, difference) as changes:
         result = jobs.run(
             "apply",
@@ -97,7 +100,8 @@ def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Ma
                 "changes": changes,
                 "match": list(mapping.match),
                 "source": {"uri": source.uri, "version": source.head.version},
-                "updates": dict(updates(mapping.fit, "s", "t")),
+                "updates": found | {column: f"coalesce({found[column]}, t.{quote(column)})" for column in unfilled},
+                "inserts": {column: f"coalesce(s.{quote(column)}, {default})" for column, default in unfilled.items()},
                 "filled": filled,
             },
         )
@@ -140,6 +144,21 @@ def _filled(source: Head, event: SchemaEntry, mapping: Mapping, column: str) -> 
     """Return the target's column for the origin's; None if events bring nothing of it."""
     named = (path for path, live in match_fields(*_shapes(source, event, mapping)).items() if live == column)
     return next((found for path in named if (found := mapping.fit.column_of(path)) is not None), None)
+
+
+def _unfilled(source: Head, event: SchemaEntry, mapping: Mapping) -> dict[str, str]:
+    """Return the target's columns in which a row of ``source`` may have NULL although the event's schema has a rule against it, with what
+    the origin's backfill is going to put there."""
+    live, origins = source.declaration(CollectionName(mapping.event.name)), match_fields(*_shapes(source, event, mapping))
+    pending = [check for check in event.declared.checks if check.name not in {there.name for there in live.checks}]
+    ruled = {column.lower() for check in pending for column in column_references(check.expression)}
+    found = {}
+    for field in event.declared.fields:
+        there = live.field(origins.get(ColumnPath(field.name), ""))
+        is_ruled = field.name.lower() in ruled or (not field.nullable and there is not None and there.nullable)
+        if field.default is not None and is_ruled and (column := mapping.fit.column_of(field.name)) is not None:
+            found[column] = f"CAST(({field.default}) AS {type_sql(field.type)})"
+    return found
 
 
 @contextlib.contextmanager

@@ -7,24 +7,28 @@ are told apart.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_schemamig.core.access.read_mapping import bare_type
+from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
+from airflow_provider_schemamig.core.access.releases import shape_of
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.diff.drift import Drift as Difference
-from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, stands_in_for
+from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import DataType, Declaration
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import ReadStore
 
 
@@ -62,12 +66,15 @@ class Columns:
         self._astray: Declaration | None = None
         #: What somebody made of them was taken over later, by this row.
         self._accepted: SchemaEntry | None = None
+        #: The table's metadata at the last look at it; None: not looked at yet.
+        self._table: RawAction | None = None
         self._hashes: dict[str, Fingerprint] = {}
         self.renew(state)
 
     def renew(self, state: State) -> None:
         """Go on with a newer state of the ledger."""
         self._entries = state.schemas_of(self._shard)
+        self._generations = frozenset(state.deployments)
         self._in_flight = _in_flight_from(self._store, state.intents_of(self._shard), self._upto)
 
     def in_flight(self, version: int) -> bool:
@@ -83,16 +90,16 @@ class Columns:
         return _valid(self._entries, version)
 
     def shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
-        """Return the schema that the table showed at ``version``, where ``entry`` is valid: the one before until a column of another type
-        takes its place."""
+        """Return the schema that the table showed at ``version``, where ``entry`` is valid: the one before until columns of another type
+        take their places."""
         before = _valid(self._entries, entry.since_table_version - 1)
-        retyped = {} if before is None else _retyped(before.declared, entry.declared)
-        if before is None or not retyped:
+        if before is None or not _has_new_columns(before, entry):
             return entry
-        self._good = self._before(version + 1)
-        live = {field.name: bare_type(field.type) for field in self._good.fields}
-        shadowed = {name for name in retyped for column in live if stands_in_for(column, name) and not is_outdated(column)}
-        return before if any(live.get(name) == retyped[name] for name in shadowed) else entry
+        if self._table is None:
+            self._table = read_head(self._store, version).metadata
+        live = declaration_from_delta(CollectionName(""), self._table)
+        names = match_fields(Shape(live, stored_names(json.loads(self._table["schemaString"]))), shape_of(entry))
+        return before if any(is_stand_in(name) and not is_outdated(name) for name in names.values()) else entry
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
         """Return the newest schema of this fingerprint that the table had until then."""
@@ -116,13 +123,29 @@ class Columns:
         found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
         return OriginDrift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
 
+    def begin(self, after: int) -> OriginDrift | None:
+        """Look at what the table has at ``after``, where a stream stands, and return the drift that this makes, if any.
+
+        Only of a ledger that was restored: a stream may have come beyond commits that this one does not know. Raises LogTruncated.
+        """
+        valid = _valid(self._entries, after)
+        if valid is None or self._is(valid.physical, read_head(self._store, after).metadata):
+            return None
+        for version in range(after, valid.since_table_version - 1, -1):
+            commit = read_commit(self._store, version)
+            if commit.metadata is not None:
+                self._good = valid.physical
+                return None if self._is_ours(commit) else self.take(commit)
+        return None
+
     def take(self, commit: LogCommit) -> OriginDrift | None:
         """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
         assert commit.metadata is not None
+        self._table = commit.metadata
         good, live = self._before(commit.version), self._declared(commit.metadata)
         valid = _valid(self._entries, commit.version)
         known = [good, *([] if valid is None else [valid.physical])]
-        ours = provenance_of(commit).action is not None and self._astray is None and self.entry(commit.version) is valid
+        ours = self._is_ours(commit) and self._astray is None and self.entry(commit.version) is valid
         if isinstance(live, Declaration) and (ours or any(not _differences(expected, live) for expected in known)):
             self._good, self._astray, self._accepted = live, None, None
             return None
@@ -135,6 +158,11 @@ class Columns:
             self._astray, self._accepted = None, later
             return None
         return OriginDrift(commit.version, (live,) if isinstance(live, str) else tuple(map(str, _differences(good, live))))
+
+    def _is_ours(self, commit: LogCommit) -> bool:
+        """Return whether the ledger knows what a commit was made for: not if it was restored from a backup of before."""
+        made = provenance_of(commit)
+        return made.action is not None and (not made.generation or made.generation in self._generations)
 
     def _before(self, version: int) -> Declaration:
         """Return the columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
@@ -192,10 +220,9 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
     return min((start for start in starts if start is not None), default=None)
 
 
-def _retyped(before: Declaration, after: Declaration) -> dict[str, DataType]:
-    """Return the columns that have another type ``after``, with that of ``before``."""
-    old, new = ({field.name: bare_type(field.type) for field in declared.fields} for declared in (before, after))
-    return {name: data_type for name, data_type in old.items() if new.get(name, data_type) != data_type}
+def _has_new_columns(before: SchemaEntry, entry: SchemaEntry) -> bool:
+    known, shape = {shape_of(before).name_in_files(ColumnPath(field.name)) for field in before.declared.fields}, shape_of(entry)
+    return any(shape.name_in_files(ColumnPath(field.name)) not in known for field in entry.declared.fields)
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:

@@ -162,6 +162,9 @@ class _Scan:
 
     def _scan(self) -> FoundEvents:
         self._columns = Columns(self.store, self.state, self.shard, self.newest)
+        drift = None if self.state.given_out is None else self._columns.begin(self.after)
+        if drift is not None:
+            return FoundEvents(None, self.after, self.newest, made_at(self.store, self.after, self.newest), drift=drift)
         batch: EventBatch | None = None
         for commit in commits(self.store, self.after, self.newest):
             if batch is not None and commit.metadata is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint, Generation, ShardId
 from airflow_provider_schemamig.core.online.unfilled import BACKFILL
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
@@ -21,9 +21,11 @@ _UNDO = "undo/"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """``action``: of a commit of schemamig's own, None for writers. ``schema_hash``: of a writer's, see ``Stamp``."""
+    """``action``: of a commit of schemamig's own, None for writers; ``generation``: for which it was made, if for one. ``schema_hash``: of
+    a writer's, see ``Stamp``."""
 
     action: str | None = None
+    generation: Generation | None = None
     origin: EnvId | None = None
     schema_hash: Fingerprint | None = None
 
@@ -50,7 +52,9 @@ def provenance_of(commit: LogCommit) -> Provenance:
     found = _object(commit.user_metadata)
     ours = found.get(RESERVED_PREFIX)
     if isinstance(ours, dict):
-        return Provenance(action=str(ours.get("action", "")), origin=_text(ours.get("origin")))
+        generation = ours.get("generation")
+        made_for = Generation(generation) if isinstance(generation, int) else None
+        return Provenance(action=str(ours.get("action", "")), generation=made_for, origin=_text(ours.get("origin")))
     schema_hash = _text(found.get("schema_hash"))
     if schema_hash is None or not schema_hash.startswith(f"{ALGORITHM}:"):
         return Provenance()
