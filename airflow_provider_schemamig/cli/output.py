@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
+from airflow_provider_schemamig.cli.given import giving
 from airflow_provider_schemamig.cli.library_output import filtered_stderr
 from airflow_provider_schemamig.cli.spark_options import with_settings, with_spark_options
 from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
@@ -58,7 +59,9 @@ def answered(function: Callable[P, Answer]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         with filtered_stderr(), _stdout_kept_for_the_answer():
             answer = _attempt(lambda: with_settings(function)(*args, **kwargs))
-        raise typer.Exit(_give(answer, as_json=bool(kwargs["as_json"])))
+        with giving(kwargs):
+            code = _give(answer, as_json=bool(kwargs["as_json"]))
+        raise typer.Exit(code)
 
     return with_spark_options(run)
 

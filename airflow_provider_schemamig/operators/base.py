@@ -23,10 +23,11 @@ from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, STREAM_STOPPED, Notice, tell
-from airflow_provider_schemamig.operators.refused import complete, telling
+from airflow_provider_schemamig.operators.refused import telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
 from airflow_provider_schemamig.traces import PhaseSpans, phases, traced
+from airflow_provider_schemamig.typed_commands import complete
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:

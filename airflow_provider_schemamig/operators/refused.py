@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
-import shlex
 from collections.abc import Callable
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-
-#: Commands that take no ``--env``, and those that take ``--release`` (a test holds both against the command line).
-WITHOUT_ENV = frozenset(
-    {"init", "jars", "snapshot", "check", "diff", "new", "rebase", "lint", "fixtures", "test", "replicate", "schema diff"}
-)
-WITH_RELEASE = frozenset(
-    {"accept", "adopt", "check", "fixtures", "ledger rebuild", "lint", "new", "plan", "preflight", "rebase", "snapshot", "test", "upgrade"}
-)
-_COMMAND = re.compile(r"`schemamig ((?:ledger |schema )?[a-z_]+)([^`]*)`")
+from airflow_provider_schemamig.typed_commands import complete
 
 
 class TaskRefused(AirflowFailException):
@@ -31,21 +21,6 @@ class TaskRefused(AirflowFailException):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.error)
-
-
-def complete(text: str, environment: str, release: str) -> str:
-    """Return ``text`` with the commands in it as they can be typed: with ``--env`` and ``--release``, where they take them."""
-
-    def with_options(found: re.Match[str]) -> str:
-        verb, rest = found[1], found[2].replace(" --env URI", "").replace(" --release DIR", "")
-        options = ""
-        if verb not in WITHOUT_ENV and "--env" not in rest:
-            options += f" --env {shlex.quote(environment)}"
-        if verb in WITH_RELEASE and "--release" not in rest:
-            options += f" --release {shlex.quote(release)}"
-        return f"`schemamig {verb}{options}{rest}`"
-
-    return _COMMAND.sub(with_options, text)
 
 
 def telling(execute: Callable[..., Any]) -> Callable[..., Any]:

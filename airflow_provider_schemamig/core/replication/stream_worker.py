@@ -18,8 +18,8 @@ from airflow_provider_schemamig.core.replication.restore.restore import RestoreN
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, agree, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, decide, target_of
-from airflow_provider_schemamig.core.replication.stream.events import EventBatch, next_events
-from airflow_provider_schemamig.core.replication.stream.gaps import check_gap
+from airflow_provider_schemamig.core.replication.stream.events import EventBatch, next_events, row_of
+from airflow_provider_schemamig.core.replication.stream.gaps import check_gap, check_same_log, commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.stream.position import (
     RowPosition,
@@ -132,6 +132,8 @@ class Run:
             self._goal = (where.shard, found.head_version)
         is_live = where.shard == ends.origin.state.objects[name].shard
         if found.batch is not None:
+            row = row_of(ends.origin.state, where.shard)
+            check_same_log(ends.origin.env.table_store(row.uri, row.table_id), row, where.at, self._state.commit_hash)
             self._check_open(table)
             self._bring(table, where, found.batch)
             return not is_live or self._state.checkpoint < self._goal[1]
@@ -206,7 +208,8 @@ class Run:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, str(error), batch.fingerprint, at_target=False) from error
         forget(self.ends.target.env, self.stream, where.shard, TxnPosition(where.own.term, batch.hi))
         rows = 0 if applied.skipped else applied.rows
-        self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None)
+        brought = commit_hash(source.store, batch.hi)
+        self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None, commit_hash=brought)
         self._count(rows, batches=0 if applied.skipped else 1)
         self.listen(Event("apply", self.stream.collection, note=f"{rows:,} row(s) of versions {batch.lo + 1} to {batch.hi}"))
 
@@ -306,5 +309,6 @@ class Run:
 
 def _at_position(state: StreamState, where: RowPosition) -> StreamState:
     """Return the state at ``where``; what was seen counts only while the stream is at the place it was seen from."""
-    seen = max(state.seen, where.at) if (state.shard, state.checkpoint) == (where.shard, where.at) else where.at
-    return replace(state, shard=where.shard, checkpoint=where.at, seen=seen)
+    if (state.shard, state.checkpoint) == (where.shard, where.at):
+        return replace(state, seen=max(state.seen, where.at))
+    return replace(state, shard=where.shard, checkpoint=where.at, seen=where.at, commit_hash="")

@@ -188,7 +188,7 @@ def test_promote_and_cancel_say_what_they_did(run: Run, env: Path, new_release: 
     assert f"Generation {generation} is given up" in cancelled and "Nothing to do" not in cancelled
     generation = run(*claim).document["generation"]
     promoted = " ".join(run("promote", "--env", env, "--generation", generation).stdout.split())
-    assert f"next: `schemamig expand --generation {generation}`" in promoted and "Nothing to do" not in promoted
+    assert f"next: `schemamig expand --env {env} --generation {generation}`" in promoted and "Nothing to do" not in promoted
 
 
 def test_commands_nothing_to_do_is_done(run: Run, env: Path, old_release: Path) -> None:

@@ -1,4 +1,4 @@
-"""The origin's ledger came back from a backup of before an upgrade: what its table has since is drift, and nothing of it is left behind."""
+"""The origin's ledger or a table of it came back from a backup, or an upgrade was given up: nothing of its rows is left behind unseen."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.core.ledger.admin.backup import restore as restore_ledger
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from tests.support.online import OnlineJobs
 from tests.support.replicas import Replicas, make_replicas
@@ -50,3 +53,57 @@ def test_restored_origin_its_events_wait_until_the_drift_is_accepted(stream: str
     state = two.state("a", "b")
     assert (state.pause, state.error) == (None, None)
     assert two.rows("a") == two.rows("b")
+
+
+@pytest.mark.parametrize("looks", ["while its log is shorter", "when it is longer again"])
+def test_restored_origin_a_table_from_a_backup_is_not_followed_although_it_has_as_many_versions(looks: str, tmp_path: Path) -> None:
+    two = make_replicas(tmp_path, (FIRST, ""))
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    table, kept = two.path("a"), tmp_path / "kept"
+    shutil.copytree(table, kept)
+    two.insert("a", {"id": 2})
+    two.insert("a", {"id": 3})
+    two.bring("a", "b")
+    shutil.rmtree(table)
+    shutil.move(kept, table)
+    if looks == "while its log is shorter":
+        assert two.state("a", "b").error == "origin_replaced"
+    for number in (10, 11, 12, 13):
+        two.insert("a", {"id": number})
+    for _ in range(2):
+        assert two.state("a", "b").error == "origin_replaced"
+    assert [row["id"] for row in two.rows("b")] == [1, 2, 3]
+    restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=lambda: two.runner)
+    two.insert("a", {"id": 14})
+    assert two.state("a", "b").error is None
+    assert two.rows("a") == two.rows("b")
+
+
+@pytest.mark.parametrize("column", ["d INT", "d INT DEFAULT 7"])
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_an_upgrade_of_the_origin_that_was_given_up_and_made_again_keeps_what_came_into_its_columns(
+    order: str, column: str, tmp_path: Path
+) -> None:
+    """The column was on the table, and whoever writes by what the table shows gave it values."""
+    two = make_replicas(tmp_path, (FIRST, ""), (FIRST.replace("v STRING", f"v STRING, {column}"), 'evolution("trips")'))
+    two.runner = OnlineJobs()
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    for name in order:
+        if name == "a":
+            generation = commands.preflight(two.env("a"), two.folders[1], jobs=two.runner).generation
+            assert generation is not None
+            commands.promote(two.env("a"), generation)
+            commands.expand(two.env("a"), generation)
+            if "DEFAULT" in column:
+                commands.change(two.env("a"), generation, jobs=two.runner)
+            two.insert("a", {"id": 2, "v": "y", "d": 9})
+            two.change("a", lambda row: row | {"d": 5} if row["id"] == 1 else row)
+            commands.cancel(two.env("a"), generation, jobs=two.runner)
+        two.upgrade(name, to=2)
+        two.bring("a", "b")
+    state = two.state("a", "b")
+    assert (state.pause, state.error) == (None, None)
+    assert [row["d"] for row in two.declared_rows("b")] == [5, 9]
+    assert two.declared_rows("a") == two.declared_rows("b")

@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.replication.stream.apply import EventTable,
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
+from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_no_rows_restored, row_position_in
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
@@ -61,13 +62,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class RestoredRows:
-    """``version``: of the origin's table ``shard``, which the target's now is equal to. ``table_version``: of the target's, with the rows
-    in it."""
+    """``version``: of the origin's table ``shard``, which the target's now is equal to, and its commit's hash. ``table_version``: of the
+    target's, with the rows in it."""
 
     shard: ShardId
     version: int
     table_version: int
     rows: int
+    commit_hash: str
 
 
 class RestoreNotNewer(Refusal):
@@ -133,7 +135,8 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
     for app_id in app_ids(place.txns):
         forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), txn_position(place.txns, app_id))
-    return RestoredRows(source.shard.shard, source.head.version, version, copied.rows)
+    hi = source.head.version
+    return RestoredRows(source.shard.shard, hi, version, copied.rows, commit_hash(source.store, hi))
 
 
 def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
@@ -250,4 +253,5 @@ def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
     """Return the stream's object without what stopped it or let it wait."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
+    state = replace(state, commit_hash=done.commit_hash)
     return replace(state, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, ColumnPath, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
@@ -60,6 +60,7 @@ class Columns:
         self._store = store
         self._shard = shard
         self._upto = upto
+        self._known_head: RawAction | None = None
         #: The columns when they last were as they should be; None: not looked at yet.
         self._good: Declaration | None = None
         #: What somebody made of them, and took back later; None: they are as they should be.
@@ -90,16 +91,26 @@ class Columns:
         return _valid(self._entries, version)
 
     def shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
-        """Return the schema that the table showed at ``version``, where ``entry`` is valid: the one before until columns of another type
-        take their places."""
+        """Return the schema that the table showed at ``version``, where ``entry`` is valid.
+
+        It is the one before until columns of another type take their places, and a later one where an upgrade that was given up had added
+        its columns already, which are on the table again.
+        """
         before = _valid(self._entries, entry.since_table_version - 1)
-        if before is None or not _has_new_columns(before, entry):
+        candidate = before is not None and bool(_new_columns(before, entry))
+        later = [found for found in self._entries if found.since_table_version > version and _new_columns(entry, found)]
+        if not (candidate or later):
             return entry
         if self._table is None:
             self._table = read_head(self._store, version).metadata
         live = declaration_from_delta(CollectionName(""), self._table)
-        names = match_fields(Shape(live, stored_names(json.loads(self._table["schemaString"]))), shape_of(entry))
-        return before if any(is_stand_in(name) and not is_outdated(name) for name in names.values()) else entry
+        there = Shape(live, stored_names(json.loads(self._table["schemaString"])))
+        if before is not None and any(
+            is_stand_in(name) and not is_outdated(name) for name in match_fields(there, shape_of(entry)).values()
+        ):
+            return before
+        shown = {there.name_in_files(ColumnPath(field.name)) for field in live.fields if not field.name.startswith(RESERVED_PREFIX)}
+        return next((found for found in later if _new_columns(entry, found) & shown), entry)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
         """Return the newest schema of this fingerprint that the table had until then."""
@@ -145,7 +156,7 @@ class Columns:
         good, live = self._before(commit.version), self._declared(commit.metadata)
         valid = _valid(self._entries, commit.version)
         known = [good, *([] if valid is None else [valid.physical])]
-        ours = self._is_ours(commit) and self._astray is None and self.entry(commit.version) is valid
+        ours = self._is_ours(commit) and self._astray is None and self.entry(commit.version) is valid and self._is_known()
         if isinstance(live, Declaration) and (ours or any(not _differences(expected, live) for expected in known)):
             self._good, self._astray, self._accepted = live, None, None
             return None
@@ -163,6 +174,18 @@ class Columns:
         """Return whether the ledger knows what a commit was made for: not if it was restored from a backup of before."""
         made = provenance_of(commit)
         return made.action is not None and (not made.generation or made.generation in self._generations)
+
+    @property
+    def _head(self) -> RawAction:
+        """Return the table's metadata at the newest version."""
+        if self._known_head is None:
+            self._known_head = read_head(self._store, self._upto).metadata
+        return self._known_head
+
+    def _is_known(self) -> bool:
+        """Return whether the table has the columns now that the ledger says, or is on its way there: else it is somebody else's work."""
+        valid = _valid(self._entries, self._upto)
+        return self._in_flight is not None or valid is None or self._is(valid.physical, self._head)
 
     def _before(self, version: int) -> Declaration:
         """Return the columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
@@ -183,7 +206,7 @@ class Columns:
         Without a next row, whether it has them now.
         """
         if later is None or later.since_table_version > self._upto:
-            return self._is(good, read_head(self._store, self._upto).metadata)
+            return self._is(good, self._head)
         following = commits(self._store, version, later.since_table_version)
         return any(self._is(good, commit.metadata) for commit in following if commit.metadata is not None)
 
@@ -220,9 +243,12 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
     return min((start for start in starts if start is not None), default=None)
 
 
-def _has_new_columns(before: SchemaEntry, entry: SchemaEntry) -> bool:
-    known, shape = {shape_of(before).name_in_files(ColumnPath(field.name)) for field in before.declared.fields}, shape_of(entry)
-    return any(shape.name_in_files(ColumnPath(field.name)) not in known for field in entry.declared.fields)
+def _new_columns(before: SchemaEntry, after: SchemaEntry) -> frozenset[str]:
+    """Return the columns that only ``after`` declares, by their names in the data files."""
+    known, found = (
+        frozenset(shape_of(entry).name_in_files(ColumnPath(field.name)) for field in entry.declared.fields) for entry in (before, after)
+    )
+    return found - known
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:

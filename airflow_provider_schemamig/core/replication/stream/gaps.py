@@ -6,6 +6,7 @@ them, and warns once half of the time is over that the table keeps them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import unquote
@@ -17,18 +18,38 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import file_difference, records_changes
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.delta.log.listing import list_log
+from airflow_provider_schemamig.core.delta.log.listing import commit_key, list_log
+from airflow_provider_schemamig.core.ledger.rows import Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, LogCleaned
+from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.stream.events import EventBatch, FoundEvents, row_of
-from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.core.transfer.retention import Age, age_of
 
 #: Files of the next batch that are looked for, those of its oldest commits: VACUUM goes by age, too, and a request each adds up.
 PROBED = 100
+
+
+def commit_hash(store: ReadStore, version: int) -> str:
+    """Return what tells a commit from another one of its version; "" where it was cleaned up."""
+    try:
+        return hashlib.sha256(store.get(commit_key(version))).hexdigest()
+    except ObjectMissing:
+        return ""
+
+
+def check_same_log(store: ReadStore, row: Shard, version: int, known: str) -> None:
+    """Raise OriginReplaced where the origin's log does not have the commit any more that a stream has come to.
+
+    It was brought back from a copy of before, and its versions since are other commits. ``known``: of that commit, "" if nobody knows.
+    """
+    found = commit_hash(store, version) if known else ""
+    if found and found != known:
+        reason = f"its log has another commit {version} than the one that was brought, so it was brought back from a copy of before"
+        raise OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
 
 
 def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEvents, now: pendulum.DateTime) -> str:

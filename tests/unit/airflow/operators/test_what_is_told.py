@@ -25,12 +25,13 @@ from airflow_provider_schemamig.operators.compaction import CompactOperator
 from airflow_provider_schemamig.operators.gate import PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import ContractOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import TailOperator
-from airflow_provider_schemamig.operators.refused import WITH_RELEASE, WITHOUT_ENV, TaskRefused, complete
+from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.ledger import PromotionTrigger
+from airflow_provider_schemamig.typed_commands import WITH_RELEASE, WITHOUT_ENV, complete
 from tests.support.airflow.fake_verbs import FakeVerbs, install
 
 LAKE = "s3://lake/prod"

@@ -73,7 +73,10 @@ CONTROLS: list[tuple[list[str], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("command", "document", "text"), CONTROLS, ids=[" ".join(case[0]) for case in CONTROLS])
-def test_what_is_said_to_work_on_rows(run: Run, env: Path, command: list[str], document: dict[str, Any], text: str) -> None:
+def test_what_is_said_to_work_on_rows(
+    run: Run, env: Path, command: list[str], document: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEMAMIG_ENV", str(env))
     said = run(*command, "--env", env, "--json")
     assert said.exit_code == 0, said.stdout
     conforms(said.document, "control")
@@ -84,8 +87,9 @@ def test_what_is_said_to_work_on_rows(run: Run, env: Path, command: list[str], d
     assert (text in run("status", "--env", env).stdout) == bool(kept)
 
 
-def test_resume_says_what_still_waits(run: Run, env: Path) -> None:
+def test_resume_says_what_still_waits(run: Run, env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes back what was said of just that, and `runs` alone would be taken for the end of it."""
+    monkeypatch.setenv("SCHEMAMIG_ENV", str(env))
     still = f"still: {{}}  paused {BY} (month end), no limits\n  next: `schemamig resume{{}}` takes it back.\n"
     run("pause", "--env", env, "--collection", "flights", "--reason", "month end")
     assert run("resume", "--env", env).stdout == "all collections  runs, no limits\n" + still.format("flights", " --collection flights")

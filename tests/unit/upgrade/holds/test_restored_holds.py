@@ -54,7 +54,7 @@ def test_a_hold_whose_rollback_was_lost_ends_by_hand(tmp_path: Path) -> None:
     outcome = commands.contract(lake.env)
     assert [(hold["over"], hold["by_hand"]) for hold in outcome.pending] == [(True, True)]
     assert ["contract --generation 2`" in note for note in outcome.notes] == [True]
-    assert "schemamig contract --generation 2" in shown(lake)
+    assert f"`schemamig contract --env {lake.env.location.uri} --generation 2`" in shown(lake)
     assert commands.contract(lake.env, HELD).pending == ()
 
 

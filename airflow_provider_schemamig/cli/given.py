@@ -1,0 +1,30 @@
+"""What the command line that runs says of environment and release, for the commands that its answer names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_GIVEN: ContextVar[tuple[str | None, str | None]] = ContextVar("given", default=(None, None))
+
+
+def given() -> tuple[str | None, str | None]:
+    """Return (environment, release folder) as they have to be typed; None: nobody has to."""
+    return _GIVEN.get()
+
+
+@contextmanager
+def giving(options: Mapping[str, Any]) -> Iterator[None]:
+    """Run a command with these options. An environment that ``SCHEMAMIG_ENV`` names is not typed."""
+    from airflow_provider_schemamig.credentials import blank_typed  # costs more than --help should
+
+    env, release = options.get("env"), options.get("release")
+    is_typed = isinstance(env, str) and env != os.environ.get("SCHEMAMIG_ENV")
+    token = _GIVEN.set((blank_typed(env) if is_typed else None, blank_typed(release or "DIR")))
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
