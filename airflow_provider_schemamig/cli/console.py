@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -10,7 +11,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from airflow_provider_schemamig.cli.given import given
-from airflow_provider_schemamig.typed_commands import edits
+from airflow_provider_schemamig.core.typed_commands import edits
 from airflow_provider_schemamig.visible import visible
 
 
@@ -24,7 +25,11 @@ class PlainConsole(Console):
         return completed(super().render_str(text, **options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(completed(renderable) if isinstance(renderable, Text) else renderable, options):
+        found = options or self.options
+        width, is_whole = found.max_width, found.no_wrap or getattr(renderable, "no_wrap", False)
+        if isinstance(renderable, Text) and width == self.width and not is_whole:
+            renderable = Text("\n", end=renderable.end, no_wrap=True, overflow="ignore").join(lines_of(renderable, width))
+        for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text, lines=True), segment.style)
 
 
@@ -33,3 +38,27 @@ def completed(text: Text) -> Text:
     for edit in edits(text.plain, *given()):
         text = text[: edit.start].append(edit.new).append_text(text[edit.end :])
     return text
+
+
+def lines_of(text: Text, width: int) -> list[Text]:
+    """Return a completed text in lines of at most ``width`` characters; a command, or a word, that is longer is a line that is not broken:
+    whoever copies it gets it whole."""
+    return [part for line in completed(text).split("\n", allow_blank=True) for part in _parts(line, width)]
+
+
+def _parts(line: Text, width: int) -> Iterator[Text]:
+    rest = line
+    while len(rest) > width:
+        indent = len(rest.plain) - len(rest.plain.lstrip())
+        spaces = [at for at in _breaks(rest.plain) if at > indent]
+        at = max((space for space in spaces if space <= width), default=min(spaces, default=len(rest)))
+        yield rest[:at]
+        rest = rest[at + 1 :]
+    if rest or not line:
+        yield rest
+
+
+def _breaks(line: str) -> list[int]:
+    """Return the spaces that stand in no command."""
+    commands = [found.span() for found in re.finditer(r"`schemamig [^`]*`", line)]
+    return [at for at, letter in enumerate(line) if letter == " " and not any(start < at < end for start, end in commands)]

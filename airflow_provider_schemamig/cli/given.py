@@ -21,9 +21,9 @@ def giving(options: Mapping[str, Any]) -> Iterator[None]:
     """Run a command with these options. An environment that ``SCHEMAMIG_ENV`` names is not typed."""
     from airflow_provider_schemamig.credentials import blank_typed  # costs more than --help should
 
-    env, release = options.get("env"), options.get("release")
-    is_typed = isinstance(env, str) and env != os.environ.get("SCHEMAMIG_ENV")
-    token = _GIVEN.set((blank_typed(env) if is_typed else None, blank_typed(release or "DIR")))
+    env, release = str(options.get("env") or ""), str(options.get("release") or "DIR")
+    is_typed = bool(env) and env != os.environ.get("SCHEMAMIG_ENV")
+    token = _GIVEN.set((blank_typed(env) if is_typed else None, blank_typed(release)))
     try:
         yield
     finally:

@@ -39,6 +39,7 @@ COMMANDS: Panels = {
     "One task at a time (what the DAG runs)": (
         "preflight",
         "approve",
+        "reject",
         "promote",
         "expand",
         "change",

@@ -32,6 +32,9 @@ ReleaseOption = Annotated[str, typer.Option("--release", metavar="DIR", help="Th
 GenerationOption = Annotated[
     int, typer.Option("--generation", min=1, metavar="N", help="The deployment that preflight claimed.", show_default=False)
 ]
+PlanOption = Annotated[
+    str, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you read, or its first 12 digits.", show_default=False)
+]
 HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long a rollback stays possible: 0, 30m, 24h, 7d or seconds.")]
 EndHoldOption = Annotated[bool, typer.Option("--end-hold", help="End every open hold before its time; the plan lists what is deleted.")]
 IgnoreNodesOption = Annotated[bool, typer.Option("--ignore-nodes", help="End a hold also if live nodes still need what it keeps.")]

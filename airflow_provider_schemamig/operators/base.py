@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_schemamig import concurrent_runs, config
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.typed_commands import complete
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
 from airflow_provider_schemamig.lineage import spark_parent
@@ -27,7 +28,6 @@ from airflow_provider_schemamig.operators.refused import telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
 from airflow_provider_schemamig.traces import PhaseSpans, phases, traced
-from airflow_provider_schemamig.typed_commands import complete
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ class PlanApprovalOperator(ApprovalOperator):
             if found[0] is None:
                 continue
             try:
-                note = commands.reject(SchemamigHook(environment, who=who).environment, as_generation(found[0]), str(found[1]), who)
+                note = commands.reject(SchemamigHook(environment, who=who).environment, as_generation(found[0]), str(found[1]), who).note
             except SchemamigError as error:
                 note = str(error)
             if note:

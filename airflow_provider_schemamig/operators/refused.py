@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_schemamig.core.typed_commands import complete
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from airflow_provider_schemamig.typed_commands import complete
 
 
 class TaskRefused(AirflowFailException):

@@ -61,7 +61,7 @@ def approve(env: Environment, who: str, *, generation: int, plan: str, reason: s
 
 def reject(env: Environment, who: str, *, generation: int, plan: str, reason: str) -> dict[str, Any]:
     """Record the rejection. Raises PlanChanged where the plan is another one by now, WrongState once it was promoted."""
-    note = commands.reject(env, Generation(generation), plan, who, reason)
+    note = commands.reject(env, Generation(generation), plan, who, reason).note
     told = f"Generation {generation} is rejected: the environment stays as it is. Start the upgrade again if it is wanted after all."
     return {"text": f"{told} {note}".rstrip()}
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from airflow_provider_schemamig.cli.options import (
     EnvOption,
     GenerationOption,
     JsonOption,
+    PlanOption,
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
@@ -20,9 +17,7 @@ from airflow_provider_schemamig.core.names import Generation
 def approve(
     env: EnvOption,
     generation: GenerationOption,
-    plan: Annotated[
-        str, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you read, or its first 12 digits.", show_default=False)
-    ],
+    plan: PlanOption,
     as_json: JsonOption = False,
 ) -> Answer:
     """Record that you read the plan of a generation and want it."""

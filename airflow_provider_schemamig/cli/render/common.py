@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.console import completed
+from airflow_provider_schemamig.cli.console import lines_of
 from airflow_provider_schemamig.core.html.render import size
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, refusals_of
@@ -45,9 +45,9 @@ def _show_one(to: Console, head: str, error: SchemamigError) -> None:
 
 def print_indented(to: Console, text: Text, by: int = 2) -> None:
     """Print a text wrapped with a hanging indent and nothing after the last word (Rich's Padding would fill the line with spaces)."""
-    for line in completed(text).wrap(to, to.width - by):
+    for line in lines_of(text, to.width - by):
         line.rstrip()
-        to.print(Text(" " * by).append_text(line), no_wrap=True)
+        to.print(Text(" " * by).append_text(line), no_wrap=True, overflow="ignore")
 
 
 #: Fields of errors that are somebody's names, which stay as they are written.

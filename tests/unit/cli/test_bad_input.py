@@ -130,6 +130,7 @@ EVERY_COMMAND: dict[str, Callable[[Path, Path], list[object]]] = {
     "upgrade": lambda release, _: ["--release", release],
     "preflight": lambda release, _: ["--release", release],
     "approve": lambda *_: ["--generation", 1, "--plan", "0" * 64],
+    "reject": lambda *_: ["--generation", 1, "--plan", "0" * 64],
     "promote": lambda *_: ["--generation", 1],
     "expand": lambda *_: ["--generation", 1],
     "change": lambda *_: ["--generation", 1],

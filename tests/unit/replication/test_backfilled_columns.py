@@ -165,3 +165,13 @@ def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_i
     assert two.declared_rows("b") == [{"id": number, "v": number} for number in ((1,) if writes == "nothing" else (1, 2))]
     two.upgrade("b", to=2)
     assert caught_up(two, "ab")
+
+
+def test_backfilled_by_a_release_that_was_taken_back_nothing_waits(tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED)
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    two.upgrade("a", to=2, end_hold=False)
+    two.rollback("a")
+    two.insert("a", {"id": 2, "v": "y"})
+    assert caught_up(two, "ab")

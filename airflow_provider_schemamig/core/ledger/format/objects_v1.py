@@ -354,6 +354,7 @@ class Deployment:
     end_hold: bool = False
     ignore_nodes: bool = False
     rolled_back_by: tuple[str, ...] = ()
+    rolling_back: bool = False
     promoted_by: str | None = None
     promoted_with: str | None = None
     promoted_from: str | None = None

@@ -119,6 +119,8 @@ class Deployment:
     ignore_nodes: bool = False
     #: The claims of the rollbacks that took it back, or have begun to: another one may go on where one was killed.
     rolled_back_by: tuple[str, ...] = ()
+    #: A rollback of it has begun before its commit: none of its tasks runs, unless it is promoted again.
+    rolling_back: bool = False
     #: In whose name it was promoted (who approved it, where somebody did), and by which version of schemamig.
     promoted_by: str | None = None
     promoted_with: str | None = None

@@ -90,6 +90,11 @@ class Columns:
             return self._accepted
         return _valid(self._entries, version)
 
+    def was_rolled_back(self, version: int) -> bool:
+        """Return whether the schema of then was taken back: a target that makes the release once more fills its own rows."""
+        entry = self.entry(version)
+        return entry is not None and entry.rolled_back is not None
+
     def shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
         """Return the schema that the table showed at ``version``, where ``entry`` is valid.
 

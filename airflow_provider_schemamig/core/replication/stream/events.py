@@ -200,6 +200,8 @@ class _Scan:
         if not commit.changes_rows:
             return _Passed.NO_ROWS
         provenance = provenance_of(commit)
+        if provenance.fills is not None and self._columns.was_rolled_back(commit.version):
+            return _Passed.NOT_OURS
         return self._schema(commit, provenance) if is_event(commit, provenance, self.state.config.env_id) else _Passed.NOT_OURS
 
     def _take(self, commit: LogCommit) -> OriginDrift | None:

@@ -43,8 +43,7 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         current = deployment.plan_digest
-        if not (current.startswith(digest) and len(digest) >= _SHOWN):
-            raise PlanChanged(approved=digest, current=current, generation=generation)
+        _check_digest(deployment, digest)
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
         if not again:
@@ -58,22 +57,28 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
     return Approval(generation, deployment_of(state, generation).plan_digest, approved_by, approved_at)
 
 
-def reject(env: EnvironmentRoot, generation: Generation, digest: str, rejected: Rejection) -> bool:
-    """Record that a person does not want plan ``digest`` of ``generation``; False where that is known, or the generation is over.
+def reject(env: EnvironmentRoot, generation: Generation, digest: str, rejected: Rejection) -> Deployment:
+    """Record that a person does not want plan ``digest`` of ``generation``, unless that is known, or the generation is over.
 
     Raises WrongState once it was promoted, PlanChanged where the plan is another one.
     """
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
-        if deployment.plan_digest != digest:
-            raise PlanChanged(approved=digest, current=deployment.plan_digest, generation=generation)
+        _check_digest(deployment, digest)
         if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK)
         is_new = deployment.state is DeploymentState.CLAIMED and deployment.rejected is None
         return [Put(replace(deployment, rejected=rejected))] if is_new else []
 
-    return deployment_of(LedgerWriter(env).transact(decide), generation).rejected == rejected
+    return deployment_of(LedgerWriter(env).transact(decide), generation)
+
+
+def _check_digest(deployment: Deployment, digest: str) -> None:
+    """Raise PlanChanged unless ``digest`` is that of the plan, or as much of it as people are shown."""
+    current = deployment.plan_digest
+    if not (current.startswith(digest) and len(digest) >= _SHOWN):
+        raise PlanChanged(approved=digest, current=current, generation=deployment.generation)
 
 
 def check_not_rejected(deployment: Deployment) -> None:
@@ -103,10 +108,13 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
-        if _is_leader(state, deployment):
+        is_leader = _is_leader(state, deployment)
+        if is_leader and not deployment.rolling_back:
             return []
         state.require_current("promote")
         check_not_paused(state, "promote", names)
+        if is_leader:  # under another epoch than the rollback, which has deleted nothing yet, and ends at its next write
+            return [Put(Leader(generation, next_epoch(state), pendulum.now("UTC"))), Put(replace(deployment, rolling_back=False))]
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
         leader = Leader(generation, next_epoch(state), pendulum.now("UTC"))

@@ -5,12 +5,14 @@ Rolling back raises the epoch, so whatever the generation still has running is f
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pendulum
 
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
@@ -36,6 +38,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import (
+    CANCEL,
     LeaderWriter,
     Outcome,
     deployment_of,
@@ -120,9 +123,10 @@ def roll_back(
     if deployment.state is DeploymentState.COMMITTED:
         _roll_back_commit(leader, jobs, allow_lossy)
     else:
-        remove_shards(leader, own_shards(leader), "cleanup")
-        leader.append(lambda state: _closed(state, leader))
-        _clean_up_before(leader)
+        leader.append(lambda state: _closed(state, leader))  # before anything is deleted: nobody goes on with the generation
+        with contextlib.suppress(Fenced):  # who leads by now cleans up
+            remove_shards(leader, own_shards(leader), "cleanup")
+            _clean_up_before(leader)
     outcome = leader.outcome()
     return replace(outcome, source=outcome.target, target=outcome.source)
 
@@ -142,7 +146,7 @@ def _checked(
     Raises NothingToRollBack, LossyRollback, and what ``check_rollback_possible`` raises; with ``promoted`` Fenced, WrongState.
     """
     if promoted is not None:
-        leading(state, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
+        leading(state, promoted, task=CANCEL, states=(DeploymentState.PROMOTED,))
     deployment = to_roll_back(state)
     if begun is not None and begun.generation != deployment.generation:
         raise taken_over(deployment.generation)
@@ -169,9 +173,10 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
         raise taken_over(found.generation)
     assert state.leader is not None  # to_roll_back refused otherwise
     updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
-    if claim_id is not None:
-        updates.append(Put(replace(found, rolled_back_by=tuple(sorted({*found.rolled_back_by, claim_id})))))
-    if found.state is DeploymentState.COMMITTED:  # from here on no contract may begin: it would act under the same epoch
+    claims = found.rolled_back_by if claim_id is None else tuple(sorted({*found.rolled_back_by, claim_id}))
+    # From here on no task of the generation may begin, nor a contract: it would act under the same epoch.
+    updates.append(Put(replace(found, rolled_back_by=claims, rolling_back=found.state is DeploymentState.PROMOTED)))
+    if found.state is DeploymentState.COMMITTED:
         updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
     return updates
 
@@ -194,7 +199,7 @@ def _clean_up_before(leader: LeaderWriter) -> None:
 
 
 def _closed(state: State, leader: LeaderWriter) -> list[Update]:
-    return [Put(replace(state.deployments[leader.generation], state=DeploymentState.ROLLED_BACK))]
+    return [Put(replace(state.deployments[leader.generation], state=DeploymentState.ROLLED_BACK, rolling_back=False))]
 
 
 # --- after the commit ----------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from dataclasses import dataclass
 from typing import Any
 
 import pendulum
@@ -32,13 +33,23 @@ def approve(
     return approval
 
 
-def reject(env: EnvironmentRoot, generation: Generation, digest: str, by: str, reason: str | None = None) -> str:
-    """Record that a person does not want plan ``digest``, and return the note if the history could not be written.
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """``rejection``: of the plan, also an earlier one; None: the generation is over. ``note``: why the history could not be written."""
+
+    plan_digest: str
+    rejection: Rejection | None
+    note: str = ""
+
+
+def reject(env: EnvironmentRoot, generation: Generation, digest: str, by: str | None = None, reason: str | None = None) -> Rejected:
+    """Record that a person does not want plan ``digest`` (or its first twelve digits).
 
     The claim stays, with what was built for it: nobody leads. It is approved no more, unless its gate asks again.
     """
-    no = Rejection(blank_typed(by), pendulum.now("UTC"), told_reason(reason))
-    if not promotion.reject(env, generation, digest, no):
-        return ""
-    entry = HistoryEntry.ended("reject", no.at, generation=generation, detail=because(digest, no.why), who=no.by)
-    return append_history(env, entry) or ""
+    no = Rejection(blank_typed(by or getpass.getuser()), pendulum.now("UTC"), told_reason(reason))
+    deployment = promotion.reject(env, generation, digest, no)
+    if deployment.rejected != no:
+        return Rejected(deployment.plan_digest, deployment.rejected)
+    about: dict[str, Any] = {"generation": generation, "detail": because(deployment.plan_digest, no.why), "who": no.by}
+    return Rejected(deployment.plan_digest, no, append_history(env, HistoryEntry.ended("reject", no.at, **about)) or "")

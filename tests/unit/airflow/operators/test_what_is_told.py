@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from airflow_provider_schemamig import run_notes, wait_log
 from airflow_provider_schemamig.core.transfer.errors import Paused
+from airflow_provider_schemamig.core.typed_commands import WITH_RELEASE, WITHOUT_ENV, complete
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, HoldInUse
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
@@ -31,7 +32,6 @@ from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.ledger import PromotionTrigger
-from airflow_provider_schemamig.typed_commands import WITH_RELEASE, WITHOUT_ENV, complete
 from tests.support.airflow.fake_verbs import FakeVerbs, install
 
 LAKE = "s3://lake/prod"

@@ -90,7 +90,7 @@ def test_a_rejected_plan_is_in_the_history(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
     generation = claimed(lake, lake.second)
     digest = commands.plan_digest(lake.env, generation)
-    assert commands.reject(lake.env, generation, digest, "ann") == ""
+    assert commands.reject(lake.env, generation, digest, "ann").note == ""
     entry = read_history(lake.env)[-1]
     assert (entry.who, entry.what, entry.generation, entry.outcome, entry.detail) == ("ann", "reject", generation, "done", digest)
     assert lake.state.deployments[generation].state is DeploymentState.CLAIMED, "a person may think better of it"
