@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: The XCom of the sentence, and what it begins with: that line of a note is ours.
 KEY = "schemamig_run_note"
 MARK = "schemamig: "
+_LONGEST = 900
 
 
 def say(context: Context, text: str) -> None:
@@ -30,7 +31,15 @@ def say(context: Context, text: str) -> None:
 
 
 def _keep(ti: Any, text: str) -> None:
-    ti.xcom_push(KEY, f"{MARK}{' '.join(text.split())}"[:900])
+    ti.xcom_push(KEY, cut(f"{MARK}{' '.join(text.split())}"))
+
+
+def cut(text: str) -> str:
+    """Return what a note has room for, ended between words and never within a command, which somebody may paste."""
+    if len(text) <= _LONGEST:
+        return text
+    kept = text[:_LONGEST].rpartition(" ")[0]
+    return (kept.rpartition("`")[0] if kept.count("`") % 2 else kept).rstrip() + " ..."
 
 
 def last_sentences(session: Session, runs: Collection[int]) -> dict[int, str]:

@@ -21,6 +21,9 @@ class PlainConsole(Console):
     Commands that a text names are shown as they can be typed.
     """
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*objects, **{"crop": False, **options})  # a command that is longer than the line stays whole
+
     def render_str(self, text: str, **options: Any) -> Text:
         return completed(super().render_str(text, **options))
 

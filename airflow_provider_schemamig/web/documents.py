@@ -58,10 +58,12 @@ def overview(env: Environment) -> dict[str, Any]:
 
 
 def _opened(env: Environment, status: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deployment under way; ``waits``: nobody has said yes or no, nothing is being built meanwhile, and nothing failed."""
+    """Return a deployment under way; ``waits``: nobody has said yes or no, nothing is being built meanwhile, nothing failed, and no pause
+    holds everything up."""
     is_busy = any(row["generation"] == item["generation"] and row["done"] < row["total"] for row in status["progress"])
     failed = commands.last_failure(env, item["generation"])
-    waits = item["state"] == "claimed" and not (item["approved_by"] or item["rejected"] or is_busy or failed)
+    is_paused = any(control["paused"] and control["collection"] is None for control in status["controls"])
+    waits = item["state"] == "claimed" and not (item["approved_by"] or item["rejected"] or is_busy or failed or is_paused)
     return {**item, "failed": failed, "waits": waits}
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from airflow_provider_schemamig.credentials import blank_typed
+from airflow_provider_schemamig.exceptions import Refused
 from airflow_provider_schemamig.run_notes import MARK, last_sentences
 from airflow_provider_schemamig.web.access import may_see_runs
 from airflow_provider_schemamig.web.places import Place, environment_of_run
@@ -61,9 +62,9 @@ class AskedRun:
 
     @property
     def code(self) -> str | None:
-        """Return the code of the refusal that its note tells."""
-        found = _CODE.search(self.told)
-        return None if found is None else found[1]
+        """Return the code of the refusal that its note tells; of several the first."""
+        found = _CODE.findall(self.told)
+        return next((code for code in found if code != Refused.code), found[0] if found else None)
 
     @property
     def mark(self) -> str:

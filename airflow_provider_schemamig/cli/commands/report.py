@@ -32,8 +32,12 @@ def report(
     document = commands.deployment_document(open_environment(env), None if generation is None else Generation(generation))
     if html is not None:
         from airflow_provider_schemamig.core.html.render import report_html
+        from airflow_provider_schemamig.core.release.folder.errors import UnwritableFile
 
-        html.write_text(report_html(document))
+        try:
+            html.write_text(report_html(document), encoding="utf-8")
+        except OSError as error:
+            raise UnwritableFile(file=str(html), reason=error.strerror or str(error)) from error
 
     def show(to: Console) -> None:
         if html is not None:

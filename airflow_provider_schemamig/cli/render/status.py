@@ -24,6 +24,7 @@ Document = Mapping[str, Any]
 def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableType:
     """Return what a person wants to see of the status document."""
     parts: list[RenderableType] = [_heading(uri, document)]
+    parts += [_left_half_way(item) for item in document["deployments"] if item["state"] == "promoted"]
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))
     parts += list(touched_texts(document["retired"]))
@@ -48,9 +49,17 @@ def _heading(uri: str, document: Document) -> Text:
     leader = document["leader"]
     if leader is not None:
         states = {item["generation"]: item["state"] for item in document["deployments"]}
-        does = "is rolled back" if states.get(leader["generation"]) == "rolled_back" else "leads"
-        text.append(f"   generation {leader['generation']} {does} since {minute_of(leader['since'])}, epoch {leader['epoch']}", style="dim")
+        is_back = states.get(leader["generation"]) == "rolled_back"
+        leads = "no generation leads" if is_back else f"generation {leader['generation']} leads"
+        text.append(f"   {leads} since {minute_of(leader['since'])}, epoch {leader['epoch']}", style="dim")
     return text
+
+
+def _left_half_way(item: Document) -> Text:
+    return Text.assemble(
+        ("promoted, not committed", "yellow"),
+        f"  generation {item['generation']}: if nobody is at work, `schemamig upgrade` goes on, `schemamig rollback` takes it back.",
+    )
 
 
 def _collections(collections: Mapping[str, Document]) -> RenderableType:

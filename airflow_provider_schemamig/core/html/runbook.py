@@ -23,10 +23,17 @@ SIGNS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: What says nothing of the reason.
+_GENERAL = frozenset({"refused", "failed"})
 
-def entry_of(code: str) -> str:
-    """Return the anchor of the entry about an error's code, or one of ``SIGNS``; "" where there is none."""
-    return _entries().get(code, "")
+
+def entry_of(code: str, detail: str = "") -> str:
+    """Return the anchor of the entry about an error's code, or one of ``SIGNS``; "" where there is none.
+
+    ``detail``: what is told beside it. The codes in that are the reasons where ``code`` only says that something was refused, or failed.
+    """
+    named = [reason for reason in re.findall(r"\[(\w+)\]", detail) if reason in _entries() and reason not in _GENERAL]
+    return _entries().get(named[0] if named and code in _GENERAL else code, "")
 
 
 @functools.cache

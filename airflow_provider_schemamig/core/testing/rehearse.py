@@ -7,6 +7,7 @@ stops. So a hundred versions cost hundreds of upgrades and not thousands.
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +42,7 @@ class Rehearsal:
     def paths(self) -> tuple[UpgradePath, ...]:
         """Return every path that users can take, or should be able to."""
         *older, head = self.release.versions
-        steps = zip(older, [*older[1:], head], strict=True)
+        steps = itertools.pairwise(self.release.versions)
         found = [UpgradePath(PathKind.NEW, None, head), *(UpgradePath(PathKind.STEP, one, two) for one, two in steps)]
         found += [UpgradePath(PathKind.DIRECT, version, head) for version in older]
         if self.released is not None:

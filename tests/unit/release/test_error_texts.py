@@ -18,6 +18,7 @@ V1, V2, V3 = v("1.0.0"), v("1.1.0"), v("1.2.0")
 SNAPSHOT, MODULE = "snapshots/1.1.0.sql", "migrations/v1_1_0.py"
 
 ERRORS: tuple[Refusal, ...] = (
+    f.UnwritableFile(file="x.html", reason="no such folder"),
     f.UnreadableFile(file="schema.sql", reason="byte 3 is not UTF-8"),
     f.UnreadableFile(file="rel", reason="there is no such folder", is_no_folder=True),
     f.InvalidReleaseToml(reason="'colour' is not a setting"),

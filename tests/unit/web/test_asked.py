@@ -102,3 +102,10 @@ def test_the_note_of_a_failed_run_says_why_beside_what_people_wrote(page: Page, 
         run_notes.on_dag_run_failed(dag_run=run, msg="")
         lines = str(run.note).splitlines()
     assert lines[0] == "my own words" and lines[1].startswith("schemamig: revert failed: [lossy_revert] planes:")
+
+
+def test_a_note_that_is_too_long_ends_between_words_and_in_no_command() -> None:
+    told = "because " * 110 + "`schemamig accept --env URI --release /a/long/way/to/a/release/folder`"
+    assert run_notes.cut(told) == "because " * 110 + "..."
+    assert run_notes.cut("word " * 300).endswith("word ...")
+    assert run_notes.cut("`a` short") == "`a` short"

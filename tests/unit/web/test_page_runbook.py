@@ -23,6 +23,14 @@ def test_every_code_and_sign_leads_to_an_entry_that_is_there() -> None:
     assert {entry_of(sign) for sign in SIGNS} <= ANCHORS and entry_of("no such code") == ""
 
 
+def test_red_that_says_only_that_it_was_refused_leads_to_the_entry_of_its_first_reason() -> None:
+    several = "[refused] 2 reason(s) against it:\n  - [drift] planes: somebody added x. - [drift] flights: ..."
+    assert entry_of("refused", several) == entry_of("drift") != entry_of("refused")
+    assert entry_of("failed", "[hold_in_use] a node needs it") == entry_of("hold_in_use") != entry_of("failed")
+    assert entry_of("drift", "[hold_in_use] beside it") == entry_of("drift")
+    assert entry_of("refused", "for whatever reason") == entry_of("refused")
+
+
 def test_links_of_the_runbook_lead_to_what_is_there() -> None:
     assert set(re.findall(r'href="([^"]*)"', runbook_html())) <= {f"#{anchor}" for anchor in ANCHORS}
 

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.release.folder.errors import (
     SCHEMA_SQL,
     FolderNotEmpty,
     UnreadableFile,
+    UnwritableFile,
     VersionAboveHead,
 )
 from airflow_provider_schemamig.core.release.folder.lock import (
@@ -65,7 +66,7 @@ class WrittenFolder:
 def init(path: Path, name: str) -> WrittenFolder:
     """Make a release folder for the data product ``name`` at version 1.0.0; it passes ``check``.
 
-    Raises FolderNotEmpty, InvalidReleaseToml for a name that cannot be, UnreadableFile.
+    Raises FolderNotEmpty, InvalidReleaseToml for a name that cannot be, UnreadableFile, UnwritableFile.
     """
     refusals: list[Refusal] = []
     try:
@@ -80,7 +81,10 @@ def init(path: Path, name: str) -> WrittenFolder:
     schema = _SCHEMA_TEMPLATE.encode()
     frozen = snapshot_file(FIRST_VERSION)
     files = {RELEASE_TOML: toml, SCHEMA_SQL: schema, frozen: schema, LOCK_FILE: render_lock({frozen: digest(schema)}).encode()}
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableFile(file=str(path), reason=error.strerror or str(error)) from error
     return WrittenFolder(FIRST_VERSION, _write(path, {}, files))
 
 

@@ -27,6 +27,13 @@ class FileRefusal(Refusal):
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
+class UnwritableFile(FileRefusal):
+    code = "unwritable_file"
+    message = "{file} cannot be written: {reason}."
+    next_action = "Give a path in a folder that is there and may be written to."
+    reason: str
+
+
 class UnreadableFile(FileRefusal):
     code = "unreadable_file"
     message = "{file} cannot be read: {reason}."

@@ -146,7 +146,8 @@ def _say(
     postponed: bool | None = None,
     told: str = "",
 ) -> Control:
-    """Write a control of ``collection`` (None: of all) and return it; a pause that is repeated keeps its time.
+    """Write a control of ``collection`` (None: of all) and return it; a pause that is repeated keeps its time, and its
+    reason unless there is another one.
 
     ``postponed`` None: the last step stays as it is. ``told``: what the history says beside the reason.
     """
@@ -156,6 +157,8 @@ def _say(
     why = told_reason(reason)
 
     def paused(control: Control) -> Control:
+        if control.paused and why is None:  # who said why is not forgotten for somebody who says nothing
+            return control
         return replace(control, paused=True, paused_by=who, paused_at=control.paused_at or started, reason=why)
 
     def decide(state: State) -> Sequence[Update]:

@@ -95,7 +95,7 @@ def _ends_too_early(planned: Planned, request: Claim, view: View) -> Iterator[Ho
         return
     for hold in open_holds(view.state):
         if hold.generation not in planned.plan.ends:
-            asks = "a hold of no time at all was asked for (--hold 0), which cannot end before an older one"
+            asks = "--hold 0 asks for a hold that ends before an older one, which cannot be (without --hold it lasts as long)"
             yield HoldKeeps(generation=hold.generation, until=hold.until, lost=f"release {hold.source}", asks=asks)
 
 

@@ -85,12 +85,14 @@ def promote(
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
     approver = None if approved_by is None else blank_typed(approved_by)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
-    state = pace.until_done(lambda: promotion.promote(env, generation, env.who or here(), approver, bundle))
+    by = env.who or here()
+    state = pace.until_done(lambda: promotion.promote(env, generation, by, approver, bundle))
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
     listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
     claimed = f"plan {deployment.plan_digest[:12]}, claimed by {deployment.claim_id}, schemamig {deployment.promoted_with}"
     claimed += f", bundle {deployment.promoted_from}" if deployment.promoted_from else ""
+    claimed += f", approved by {deployment.promoted_by}, typed by {by}" if env.who is None and deployment.promoted_by != by else ""
     note = _remember(env, "promote", generation, started, who=deployment.promoted_by, detail=f"epoch {epoch}, {claimed}")
     return Outcome(deployment.source, deployment.target, generation, epoch, (), pending_holds(state), (note,) if note else ())
 

@@ -239,3 +239,16 @@ def test_the_example_job_uses_what_exists() -> None:
         "schemamig test --release flights_lake --tags 'v*' --spark none",
     ]
     assert len(RULES) >= 20
+
+
+def test_a_file_that_cannot_be_written_is_a_refusal(run: Run, unchanged: Path, tmp_path: Path) -> None:
+    refused(run, "report", "--env", unchanged, "--html", tmp_path / "nowhere" / "x.html", code="unwritable_file")
+    (tmp_path / "file").write_text("")
+    refused(run, "init", tmp_path / "file" / "x", code="unwritable_file")
+
+
+def test_fixtures_and_test_of_a_release_as_init_made_it(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "flights_lake"
+    for command in (("init", folder), ("fixtures", "--release", folder), ("test", "--release", folder, "--spark", "none")):
+        done = run(*command)
+        assert done.exit_code == 0, done.stdout + done.stderr

@@ -101,6 +101,15 @@ def test_resume_says_what_still_waits(run: Run, env: Path, monkeypatch: pytest.M
     assert run("resume", "--env", env).stdout == "all collections  runs, no limits\n"
 
 
+def test_a_second_pause_without_a_reason_leaves_the_first_ones(run: Run, env: Path) -> None:
+    run("pause", "--env", env, "--reason", "month end")
+    first = run("status", "--env", env, "--json").document["controls"]
+    run("pause", "--env", env)
+    assert run("status", "--env", env, "--json").document["controls"] == first
+    run("pause", "--env", env, "--reason", "locks")
+    assert [control["reason"] for control in run("status", "--env", env, "--json").document["controls"]] == ["locks"]
+
+
 def test_a_throttle_of_nothing_takes_the_limits_back_and_leaves_a_pause(run: Run, env: Path) -> None:
     run("throttle", "--env", env, "--max-files", 4)
     run("pause", "--env", env)
