@@ -212,7 +212,7 @@ def test_rollback_shows_first_what_it_would_do(page: Tab, airflow: LiveAirflow, 
     page.page.keyboard.press("Escape")
     run = ended(airflow, page.press("rollback", typed="undone"))
     assert (run["state"], lakes["undone"].version) == ("success", "1.0.0")
-    page.sees("rolled_back", 60)
+    page.until("document.querySelector('.state-rolled_back') !== null", 60)
 
 
 def test_a_refused_button_is_told_on_the_page(page: Tab, airflow: LiveAirflow) -> None:

@@ -165,7 +165,7 @@ function ask(verb, about) {
   const { title, text, yes, fields, typed, preview } = VERBS[verb];
   asked = { verb, about, typed };
   byId("ask-title").textContent = about.collection ? `${title} ${about.collection}` : title;
-  byId("ask-text").textContent = preview ? "" : [text, ...lost(about.losses), ...(verb === "end_hold" ? neededBy(about.nodes) : [])].join(" ");
+  byId("ask-text").textContent = preview ? "" : [text, ...lost(about.losses), ...(verb === "end_hold" ? neededBy(about.nodes) : []), ...(verb === "resume" ? pausedBy(about.pauses) : [])].join(" ");
   byId("ask-yes").textContent = yes;
   byId("ask-failed").hidden = true;
   const inputs = fields.map((item) => field(item, about[item.name] || ""));
@@ -187,13 +187,17 @@ function neededBy(nodes) { // what hold_in_use would say
   return named.length ? [`It is refused, for live nodes need what it keeps: ${named.join(", ")}. With the box checked they lose it.`] : [];
 }
 
+function pausedBy(pauses) { // whose word is taken back
+  return (pauses || []).map((pause) => `${pause.collection || "Everything"} is held by ${pause.paused_by}${pause.reason ? `: ${pause.reason}` : ""}.`);
+}
+
 async function showPreview(about) {
   const answer = await fetch(`${root}env/${encodeURIComponent(place)}/rollback_preview`, { headers: { Accept: "application/json" } });
   const found = await answer.json();
   about.generation = found.generation; // what was shown, and nothing else, goes back
   const lines = answer.ok ? found.lines : [found.detail && found.detail.message ? `${found.detail.message} ${found.detail.next}` : "What it does could not be read."];
   const list = document.createElement("ul");
-  list.append(...lines.map((line) => { const item = document.createElement("li"); item.textContent = line; return item; }));
+  list.append(...lines.map((line) => { const item = document.createElement("li"); item.textContent = line; if (line.startsWith("cannot:")) item.className = "bad"; return item; }));
   byId("ask-text").replaceChildren(list);
   byId("ask-yes").disabled = !answer.ok;
 }
