@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.upgrade.tasks.gate import Rejected
 from airflow_provider_schemamig.exceptions import Refusal
 
 PLAN: dict[str, Any] = {
@@ -99,9 +100,9 @@ class FakeVerbs:
         looks = len(self.calls["approved"])
         return self.approvals[min(looks, len(self.approvals)) - 1]
 
-    def reject(self, env: object, generation: int, digest: str, by: str) -> str:
+    def reject(self, env: object, generation: int, digest: str, by: str) -> Rejected:
         self._called("reject", env=env, generation=generation, digest=digest, by=by)
-        return ""
+        return Rejected(digest, None)
 
     def plan_digest(self, env: object, generation: int) -> str:
         return "d" * 64
