@@ -24,7 +24,8 @@ Document = Mapping[str, Any]
 def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableType:
     """Return what a person wants to see of the status document."""
     parts: list[RenderableType] = [_heading(uri, document)]
-    parts += [_left_half_way(item) for item in document["deployments"] if item["state"] == "promoted"]
+    leading = (document["leader"] or {}).get("generation")
+    parts += [_not_committed(leading) for item in document["deployments"] if (item["generation"], item["state"]) == (leading, "promoted")]
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))
     parts += list(touched_texts(document["retired"]))
@@ -55,10 +56,10 @@ def _heading(uri: str, document: Document) -> Text:
     return text
 
 
-def _left_half_way(item: Document) -> Text:
+def _not_committed(generation: int) -> Text:
     return Text.assemble(
         ("promoted, not committed", "yellow"),
-        f"  generation {item['generation']}: if nobody is at work, `schemamig upgrade` goes on, `schemamig rollback` takes it back.",
+        f"  generation {generation}: if nobody is at work, `schemamig upgrade` goes on, `schemamig rollback` takes it back.",
     )
 
 

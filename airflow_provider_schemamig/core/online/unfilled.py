@@ -314,7 +314,12 @@ def _of_all(took: frozenset[Owed]) -> Owed:
 
 def filled_by(commit: LogCommit) -> str | None:
     """Return the column that a batch of some fill gives its rows values of; all others it leaves as they are."""
-    kind, _, column = str((about_of(commit) or {}).get("action")).partition(":")
+    return column_filled(str((about_of(commit) or {}).get("action")))
+
+
+def column_filled(action: str) -> str | None:
+    """Return the column of an action that ``action_of`` made; None for all others."""
+    kind, _, column = action.partition(":")
     return column if kind == BACKFILL else None
 
 

@@ -252,6 +252,5 @@ def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequen
 def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
     """Return the stream's object without what stopped it or let it wait."""
     version = done.version
-    state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, behind_since=None)
-    state = replace(state, commit_hash=done.commit_hash)
-    return replace(state, pause=None, error=None, detail="", warning="", restores=state.restores + 1)
+    state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, commit_hash=done.commit_hash)
+    return replace(state, behind_since=None, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

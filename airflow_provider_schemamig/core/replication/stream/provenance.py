@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint, Generation, ShardId
-from airflow_provider_schemamig.core.online.unfilled import BACKFILL
+from airflow_provider_schemamig.core.online.unfilled import column_filled
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
@@ -32,8 +32,7 @@ class Provenance:
     @property
     def fills(self) -> str | None:
         """Return the column that a backfill gave values, as the table called it then; None for all other commits."""
-        kind, _, column = (self.action or "").partition(":")
-        return column if kind == BACKFILL else None
+        return column_filled(self.action or "")
 
     @property
     def is_housekeeping(self) -> bool:

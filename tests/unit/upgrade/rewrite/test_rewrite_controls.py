@@ -41,13 +41,17 @@ def test_pause_and_resume_leave_limits_alone(found: Rewritten) -> None:
     assert paused == Control("keyed", max_files=3, window=(22, 6), **said)
     assert controls.throttle(found.env, "keyed", rows_per_second=9) == Control("keyed", rows_per_second=9, **said)
     again = controls.pause(found.env, "keyed")
-    assert (again.paused_by, again.paused_at, again.reason) == (getpass.getuser(), paused.paused_at, None)
+    assert (again.paused_by, again.paused_at, again.reason) == ("ann", paused.paused_at, paused.reason), (
+        "who says nothing takes nothing back"
+    )
+    other = controls.pause(found.env, "keyed", reason="locks")
+    assert (other.paused_by, other.paused_at, other.reason) == (getpass.getuser(), paused.paused_at, "locks")
     assert controls.resume(found.env, "keyed") == Control("keyed", rows_per_second=9)
     assert controls.throttle(found.env, "keyed") == Control("keyed")
     assert not found.state.controls, "what says nothing is no row"
-    told = [(entry.what, entry.collection, entry.who, entry.detail) for entry in read_history(found.env)][-6:-1]
+    told = [(entry.what, entry.collection, entry.who, entry.detail) for entry in read_history(found.env)][-7:-1]
     assert told[1] == ("pause", "keyed", "ann", "too many [31mlocks")
-    assert [what for what, *_ in told] == ["throttle", "pause", "throttle", "pause", "resume"]
+    assert [what for what, *_ in told] == ["throttle", "pause", "throttle", "pause", "pause", "resume"]
 
 
 def test_rewrite_controls_of_all(found: Rewritten) -> None:
