@@ -56,7 +56,7 @@ def _heading(uri: str, document: Document) -> Text:
     return text
 
 
-def _not_committed(generation: int) -> Text:
+def _not_committed(generation: int | None) -> Text:
     return Text.assemble(
         ("promoted, not committed", "yellow"),
         f"  generation {generation}: if nobody is at work, `schemamig upgrade` goes on, `schemamig rollback` takes it back.",
