@@ -147,12 +147,13 @@ def _by_row(request: Mapping[str, Any], target: str, change: NetChange, spare: i
     nothing = f", NULL AS {_LEFT}" if stays else ""
     parts = [f"SELECT {columns}, true AS {_DELETE}{nothing} FROM {NET} WHERE {COUNT} < 0"]
     if change.inserted:
-        parts.append(f"SELECT {columns}, false{nothing} FROM {_copies(NET, COUNT, f'{COUNT} > 0')}")
+        came = f"SELECT {columns} FROM {_copies(NET, COUNT, f'{COUNT} > 0')}"
+        parts.append(f"SELECT {_inserted(request, change)}, false{nothing} FROM ({came}) s")
     if stays:
         parts.append(f"SELECT {columns}, false, {_ONE} FROM {_FOUND} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
     elif spare:
         parts.append(f"SELECT {columns}, false FROM {_copies(_FOUND, _HAVE)}")
-    values, both = _inserted(request, change), ", ".join([columns, *beyond])
+    values, both = ", ".join(f"s.{quote(f.name)}" for f in change.rows.fields), ", ".join([columns, *beyond])
     more = ", ".join(f"s.{_LEFT}.{name}" for name in beyond)
     again = f"WHEN NOT MATCHED AND s.{_LEFT} IS NOT NULL THEN INSERT ({both}) VALUES ({values}, {more}) " if stays else ""
     on = " AND ".join([f"s.{_DELETE}", same_row(change.rows.fields, "t", "s"), *change.bounds("t")])

@@ -24,8 +24,8 @@ Document = Mapping[str, Any]
 def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableType:
     """Return what a person wants to see of the status document."""
     parts: list[RenderableType] = [_heading(uri, document)]
-    leading = (document["leader"] or {}).get("generation")
-    parts += [_not_committed(leading) for item in document["deployments"] if (item["generation"], item["state"]) == (leading, "promoted")]
+    if _leads_as(document) == "promoted":
+        parts.append(_not_committed(document["leader"]["generation"]))
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))
     parts += list(touched_texts(document["retired"]))
@@ -49,14 +49,19 @@ def _heading(uri: str, document: Document) -> Text:
     text = Text.assemble((uri, "bold"), "  at ", (document["version"] or "no release yet", "bold green"))
     leader = document["leader"]
     if leader is not None:
-        states = {item["generation"]: item["state"] for item in document["deployments"]}
-        is_back = states.get(leader["generation"]) == "rolled_back"
-        leads = "no generation leads" if is_back else f"generation {leader['generation']} leads"
+        leads = "no generation leads" if _leads_as(document) == "rolled_back" else f"generation {leader['generation']} leads"
         text.append(f"   {leads} since {minute_of(leader['since'])}, epoch {leader['epoch']}", style="dim")
     return text
 
 
-def _not_committed(generation: int | None) -> Text:
+def _leads_as(document: Document) -> str | None:
+    """Return the state of the generation that leads; None where none does, or its deployment is not shown."""
+    leader = document["leader"]
+    states = {item["generation"]: str(item["state"]) for item in document["deployments"]}
+    return None if leader is None else states.get(leader["generation"])
+
+
+def _not_committed(generation: int) -> Text:
     return Text.assemble(
         ("promoted, not committed", "yellow"),
         f"  generation {generation}: if nobody is at work, `schemamig upgrade` goes on, `schemamig rollback` takes it back.",

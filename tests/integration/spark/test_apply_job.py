@@ -23,6 +23,17 @@ def rewrite(spark: SparkSession, tmp_path: Path) -> Rewrite:
     return Rewrite(spark, tmp_path / "50 ö")
 
 
+def copied(rewrite: Rewrite, without: str) -> int:
+    """Make a source with a change feed, and "b" with all of its rows but those; the source's version."""
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql(f"DELETE FROM {{s}} WHERE {without}")
+    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    rewrite.make_target("b")
+    start = rewrite.version()
+    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    return start
+
+
 @pytest.mark.soak
 def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewrite: Rewrite) -> None:
     """As a rollback does: the changes of the new shape go back into the old table, which kept more than ``down`` can give back."""
@@ -58,12 +69,7 @@ def test_by_key_rows_are_updated_inserted_and_deleted_whatever_stood_there(rewri
 def test_by_key_new_rows_beside_changed_ones_take_one_statement(rewrite: Rewrite, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Delta evaluates conditions of a MERGE's clauses for rows that match nothing, too."""
     monkeypatch.setattr(apply, "_check_source", lambda *_: pytest.fail("nothing of a key that came was there"))
-    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id IN (1, 4, 13)")
-    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
-    rewrite.make_target("b")
-    start = rewrite.version()
-    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    start = copied(rewrite, without="id IS NULL OR id IN (1, 4, 13)")
     rewrite.sql("UPDATE {s} SET v = 'changed' WHERE id = 3")
     rewrite.sql("INSERT INTO {s} VALUES (8, 'came', NULL, NULL, NULL, NULL, NULL)")
     end = rewrite.version()
@@ -75,12 +81,7 @@ def test_by_key_new_rows_beside_changed_ones_take_one_statement(rewrite: Rewrite
 @pytest.mark.parametrize("kind", ["cdf", "files"])
 def test_by_key_two_rows_of_one_key_are_refused_also_from_two_batches(rewrite: Rewrite, kind: str) -> None:
     """Beside rows that change. What others wrote to the target makes way."""
-    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id IN (1, 4, 13)")
-    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
-    rewrite.make_target("b")
-    start = rewrite.version()
-    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    start = copied(rewrite, without="id IS NULL OR id IN (1, 4, 13)")
     before = rewrite.rows("b")
     row = "SELECT {}, '{}', NULL, NULL, NULL, NULL, NULL"
     rewrite.sql(f"INSERT INTO {{s}} {row.format(2, 'second')}")
@@ -278,12 +279,7 @@ def test_dates_that_python_does_not_have_are_carried(spark: SparkSession, tmp_pa
 def test_apply_job_a_backfill_brings_one_column_and_only_where_the_target_has_what_was_there(
     rewrite: Rewrite, match: list[str], kind: str
 ) -> None:
-    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    rewrite.sql("DELETE FROM {s} WHERE id IS NULL")
-    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
-    rewrite.make_target("b")
-    start = rewrite.version()
-    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    start = copied(rewrite, without="id IS NULL")
     target = f"delta.`{rewrite.uri('b')}`"
     rewrite.spark.sql(f"UPDATE {target} SET d = DATE'2020-02-02' WHERE id = 1")  # its owner's, or filled by the target itself
     rewrite.spark.sql(f"UPDATE {target} SET v = 'owned' WHERE id = 4")
@@ -309,12 +305,7 @@ def test_apply_job_a_backfill_brings_one_column_and_only_where_the_target_has_wh
 @pytest.mark.soak
 @pytest.mark.parametrize("match", [["id"], []], ids=["by key", "by rows"])
 def test_apply_job_a_null_makes_way_for_what_is_there_and_for_a_default(rewrite: Rewrite, match: list[str]) -> None:
-    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    rewrite.sql("DELETE FROM {s} WHERE id IS NULL OR id IN (1, 4, 13)")
-    rewrite.query = "SELECT CAST(id AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
-    rewrite.make_target("b")
-    start = rewrite.version()
-    rewrite.fill("b", {"uri": rewrite.uri("the source"), "version": start}, "copy")
+    start = copied(rewrite, without="id IS NULL OR id IN (1, 4, 13)")
     rewrite.sql("UPDATE {s} SET v = NULL, p = 'changed' WHERE id = 3")
     rewrite.sql("INSERT INTO {s} VALUES (8, NULL, NULL, NULL, NULL, NULL, NULL)")
     end = rewrite.version()
@@ -322,3 +313,19 @@ def test_apply_job_a_null_makes_way_for_what_is_there_and_for_a_default(rewrite:
     rewrite.apply("b", rewrite.changes("cdf", start, end), start, end, match=match, **written)
     found = rewrite.spark.sql(f"SELECT id, v, p FROM delta.`{rewrite.uri('b')}` WHERE id IN (3, 8) ORDER BY id").collect()
     assert [tuple(row) for row in found] == [(3, "it's" if match else "none", "changed"), (8, "none", None)]
+
+
+@pytest.mark.soak
+def test_apply_job_a_row_that_stays_keeps_its_null(rewrite: Rewrite) -> None:
+    """Of equal rows some go, and all are taken away: what is left of them comes back as it was."""
+    start, row = copied(rewrite, without="id IS NULL OR id IN (1, 4, 13)"), "(7, NULL, NULL, NULL, NULL, NULL, NULL)"
+    rewrite.sql(f"INSERT INTO {{s}} VALUES {row}, {row}")
+    lo = rewrite.version()
+    rewrite.apply("b", rewrite.changes("cdf", start, lo), start, lo, match=[])
+    rewrite.sql("DELETE FROM {s} WHERE id = 7")
+    rewrite.sql(f"INSERT INTO {{s}} VALUES {row}")
+    hi = rewrite.version()
+    rewrite.apply("b", rewrite.changes("cdf", lo, hi), lo, hi, match=[], inserts={"v": "coalesce(s.v, CAST(('none') AS STRING))"})
+    assert [tuple(found) for found in rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('b')}` WHERE id = 7").collect()] == [
+        (7, None)
+    ]

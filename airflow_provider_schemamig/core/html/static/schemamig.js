@@ -165,7 +165,7 @@ function ask(verb, about) {
   const { title, text, yes, fields, typed, preview } = VERBS[verb];
   asked = { verb, about, typed };
   byId("ask-title").textContent = about.collection ? `${title} ${about.collection}` : title;
-  byId("ask-text").textContent = preview ? "" : [text, ...lost(about.losses), ...(verb === "end_hold" ? neededBy(about.nodes) : []), ...(verb === "resume" ? pausedBy(about.pauses) : [])].join(" ");
+  byId("ask-text").textContent = preview ? "" : [text, ...lost(about.losses), ...(verb === "end_hold" ? neededBy(about.nodes) : []), ...(verb === "resume" ? pausedBy() : [])].join(" ");
   byId("ask-yes").textContent = yes;
   byId("ask-failed").hidden = true;
   const inputs = fields.map((item) => field(item, about[item.name] || ""));
@@ -187,8 +187,8 @@ function neededBy(nodes) { // what hold_in_use would say
   return named.length ? [`It is refused, for live nodes need what it keeps: ${named.join(", ")}. With the box checked they lose it.`] : [];
 }
 
-function pausedBy(pauses) { // whose word is taken back
-  return (pauses || []).map((pause) => `${pause.collection || "Everything"} is held by ${pause.paused_by}${pause.reason ? `: ${pause.reason}` : ""}.`);
+function pausedBy() { // whose word is taken back; no part of a button, whose name would change with it
+  return JSON.parse(document.querySelector(".actions").dataset.pauses).map((pause) => `${pause.collection || "Everything"} is held by ${pause.paused_by}${pause.reason ? `: ${pause.reason}` : ""}.`);
 }
 
 async function showPreview(about) {

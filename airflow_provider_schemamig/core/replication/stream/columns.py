@@ -7,6 +7,7 @@ are told apart.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -60,7 +61,6 @@ class Columns:
         self._store = store
         self._shard = shard
         self._upto = upto
-        self._known_head: RawAction | None = None
         #: The columns when they last were as they should be; None: not looked at yet.
         self._good: Declaration | None = None
         #: What somebody made of them, and took back later; None: they are as they should be.
@@ -69,12 +69,15 @@ class Columns:
         self._accepted: SchemaEntry | None = None
         #: The table's metadata at the last look at it; None: not looked at yet.
         self._table: RawAction | None = None
+        #: What the table shows, by the row that is valid: the same for all commits under one metaData.
+        self._shown: dict[str, SchemaEntry] = {}
         self._hashes: dict[str, Fingerprint] = {}
         self.renew(state)
 
     def renew(self, state: State) -> None:
         """Go on with a newer state of the ledger."""
         self._entries = state.schemas_of(self._shard)
+        self._shown.clear()
         self._generations = frozenset(state.deployments)
         self._in_flight = _in_flight_from(self._store, state.intents_of(self._shard), self._upto)
 
@@ -101,6 +104,12 @@ class Columns:
         It is the one before until columns of another type take their places, and a later one where an upgrade that was given up had added
         its columns already, which are on the table again.
         """
+        found = self._shown.get(entry.key)
+        if found is None:
+            found = self._shown[entry.key] = self._find_shown(entry, version)
+        return found
+
+    def _find_shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
         before = _valid(self._entries, entry.since_table_version - 1)
         candidate = before is not None and bool(_new_columns(before, entry))
         later = [found for found in self._entries if found.since_table_version > version and _new_columns(entry, found)]
@@ -108,11 +117,12 @@ class Columns:
             return entry
         if self._table is None:
             self._table = read_head(self._store, version).metadata
-        live = declaration_from_delta(CollectionName(""), self._table)
+        live = self._declared(self._table)
+        if not isinstance(live, Declaration):  # of such a table nothing is brought
+            return entry
         there = Shape(live, stored_names(json.loads(self._table["schemaString"])))
-        if before is not None and any(
-            is_stand_in(name) and not is_outdated(name) for name in match_fields(there, shape_of(entry)).values()
-        ):
+        taken = match_fields(there, shape_of(entry)).values()
+        if before is not None and any(is_stand_in(name) and not is_outdated(name) for name in taken):
             return before
         shown = {there.name_in_files(ColumnPath(field.name)) for field in live.fields if not field.name.startswith(RESERVED_PREFIX)}
         return next((found for found in later if _new_columns(entry, found) & shown), entry)
@@ -158,6 +168,7 @@ class Columns:
         """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
         assert commit.metadata is not None
         self._table = commit.metadata
+        self._shown.clear()
         good, live = self._before(commit.version), self._declared(commit.metadata)
         valid = _valid(self._entries, commit.version)
         known = [good, *([] if valid is None else [valid.physical])]
@@ -180,12 +191,10 @@ class Columns:
         made = provenance_of(commit)
         return made.action is not None and (not made.generation or made.generation in self._generations)
 
-    @property
+    @functools.cached_property
     def _head(self) -> RawAction:
         """Return the table's metadata at the newest version."""
-        if self._known_head is None:
-            self._known_head = read_head(self._store, self._upto).metadata
-        return self._known_head
+        return read_head(self._store, self._upto).metadata
 
     def _is_known(self) -> bool:
         """Return whether the table has the columns now that the ledger says, or is on its way there: else it is somebody else's work."""

@@ -169,17 +169,18 @@ class _Scan:
         for commit in commits(self.store, self.after, self.newest):
             if batch is not None and commit.metadata is not None:
                 break
-            found = self._look(commit)
+            made = provenance_of(commit)
+            found = self._look(commit, made)
             if isinstance(found, _Passed):
                 if batch is not None and found is _Passed.NOT_OURS:
                     break
-                self._pass(commit)
+                self._pass(commit, made)
                 continue
             if batch is None:
                 if not isinstance(found, SchemaEntry):
                     return self._held_up(commit, found)
-                batch = self._begin(commit, found)
-            elif (found, provenance_of(commit).fills) != (batch.entry, batch.fills) or commit.version - batch.lo > self.limit:
+                batch = self._begin(commit, found, made.fills)
+            elif (found, made.fills) != (batch.entry, batch.fills) or commit.version - batch.lo > self.limit:
                 break
             else:
                 batch = replace(batch, hi=commit.version, commits=batch.commits + 1)
@@ -187,22 +188,21 @@ class _Scan:
             return FoundEvents(None, self.newest, self.newest)
         return FoundEvents(batch, batch.lo, self.newest, made_at(self.store, batch.lo, self.newest))
 
-    def _pass(self, commit: LogCommit) -> None:
-        rolled_back = provenance_of(commit).rolled_back if commit.changes_rows else None
+    def _pass(self, commit: LogCommit, made: Provenance) -> None:
+        rolled_back = made.rolled_back if commit.changes_rows else None
         if rolled_back is not None and rolled_back not in self.state.shards:
             self._forgotten.add(rolled_back)
 
-    def _look(self, commit: LogCommit) -> SchemaEntry | OriginDrift | str | _Passed:
+    def _look(self, commit: LogCommit, made: Provenance) -> SchemaEntry | OriginDrift | str | _Passed:
         """Return an event's schema, or why the commit is no event, or why nobody can tell."""
         drift = None if commit.metadata is None else self._take(commit)
         if drift is not None:
             return drift
         if not commit.changes_rows:
             return _Passed.NO_ROWS
-        provenance = provenance_of(commit)
-        if provenance.fills is not None and self._columns.was_rolled_back(commit.version):
+        if made.fills is not None and self._columns.was_rolled_back(commit.version):
             return _Passed.NOT_OURS
-        return self._schema(commit, provenance) if is_event(commit, provenance, self.state.config.env_id) else _Passed.NOT_OURS
+        return self._schema(commit, made) if is_event(commit, made, self.state.config.env_id) else _Passed.NOT_OURS
 
     def _take(self, commit: LogCommit) -> OriginDrift | None:
         """Take a commit with metadata into the columns' history, and return the drift it makes, if any.
@@ -229,9 +229,9 @@ class _Scan:
             return self._columns.shown(entry, commit.version)
         return entry if self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit) else written
 
-    def _begin(self, commit: LogCommit, entry: SchemaEntry) -> EventBatch:
-        lo, fills = commit.version - 1, provenance_of(commit).fills
-        return EventBatch(self.collection, self.shard, lo, commit.version, entry, self._columns.hash_of(entry), 1, fills)
+    def _begin(self, commit: LogCommit, entry: SchemaEntry, fills: str | None) -> EventBatch:
+        lo, hi = commit.version - 1, commit.version
+        return EventBatch(self.collection, self.shard, lo, hi, entry, self._columns.hash_of(entry), 1, fills)
 
     def _held_up(self, commit: LogCommit, by: OriginDrift | str) -> FoundEvents:
         seen = commit.version - 1

@@ -247,8 +247,6 @@ def _known_plans(env: EnvironmentRoot) -> _KnownPlans:
 
 #: What to do about a deployment that is over.
 CLAIM_ANEW = "Run preflight again: it claims a new generation."
-#: The task that rolls a promoted generation back.
-CANCEL = "cancel"
 _ENDS_ROLLBACK = "Run `schemamig rollback` again, which goes on where it stopped; or `schemamig upgrade`, which goes on with the release."
 #: The states in which a deployment's own tasks run.
 LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
@@ -268,6 +266,8 @@ def lead(
     state = ledger.state()
     state.require_current(task)
     deployment, row = leading(state, generation, task=task, states=states)
+    if deployment.rolling_back:
+        raise WrongState(generation=generation, state="being rolled back", task=task, first=_ENDS_ROLLBACK)
     leadership = Leadership(generation, row.epoch)
     recall_heads(env)
     return LeaderWriter(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen, seal_seconds=seal_seconds)
@@ -282,8 +282,6 @@ def leading(state: State, generation: Generation, *, task: str, states: Sequence
         is_claimed = deployment.state is DeploymentState.CLAIMED
         first = f"Run `schemamig promote --generation {generation}` first." if is_claimed else CLAIM_ANEW
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
-    if deployment.rolling_back and task != CANCEL:
-        raise WrongState(generation=generation, state="being rolled back", task=task, first=_ENDS_ROLLBACK)
     return deployment, row
 
 

@@ -38,7 +38,6 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import (
-    CANCEL,
     LeaderWriter,
     Outcome,
     deployment_of,
@@ -146,7 +145,7 @@ def _checked(
     Raises NothingToRollBack, LossyRollback, and what ``check_rollback_possible`` raises; with ``promoted`` Fenced, WrongState.
     """
     if promoted is not None:
-        leading(state, promoted, task=CANCEL, states=(DeploymentState.PROMOTED,))
+        leading(state, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
     deployment = to_roll_back(state)
     if begun is not None and begun.generation != deployment.generation:
         raise taken_over(deployment.generation)
