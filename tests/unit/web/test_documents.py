@@ -271,6 +271,16 @@ def test_pauses_limits_and_forces_have_who_and_since_when(lake: Lake) -> None:
             assert f'since <time datetime="{since[:19]}' in line, verb
 
 
+def test_many_pauses_and_limits_keep_the_row_of_their_environment_low(lake: Lake) -> None:
+    for name in (None, "flights", "stats"):
+        commands.throttle(lake.env, name, rows_per_second=500, by="ann")
+    commands.pause(lake.env, "planes", by="bob", reason="a repair")
+    pauses = drawn("environments.html", None, rows=[row(lake)], counts=[]).partition('<ul class="bare">')[2]
+    shown, _, folded = pauses.partition("<details>")
+    assert shown.count("<li>") == 2 and "a repair" in shown.split("<li>")[1], "what holds work up is first"
+    assert "<summary>2 more</summary>" in folded and folded.count("<li>") == 2
+
+
 def test_work_whose_leader_is_dead_has_no_time_left_but_its_last_sign_of_life(tmp_path: Path) -> None:
     lake, now = copying(tmp_path), pendulum.now("UTC")
     assert "left" in deployment_view(read(lake, "deployment")).partition("Work on rows")[2].partition("</section>")[0]
