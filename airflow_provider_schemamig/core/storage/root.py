@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.storage import (
 )
 from airflow_provider_schemamig.core.storage.memory import Memory
 from airflow_provider_schemamig.core.storage.own_places import SYSTEM_FOLDER
-from airflow_provider_schemamig.core.storage.pool import REQUESTS_AT_ONCE, Pool
+from airflow_provider_schemamig.core.storage.pool import LOCAL_SECONDS_ALONE, REQUESTS_AT_ONCE, Pool
 from airflow_provider_schemamig.visible import visible
 
 T = TypeVar("T")
@@ -90,7 +90,8 @@ class EnvironmentRoot:
             at_once = known.requests_at_once or REQUESTS_AT_ONCE
         except ValueError as error:
             raise InvalidStorageOption(uri=location.uri, reason=str(error)) from None
-        return cls(with_account(location, known), known, pool=Pool(at_once))
+        alone = 0.0 if location.local_path is None else LOCAL_SECONDS_ALONE
+        return cls(with_account(location, known), known, pool=Pool(at_once, alone))
 
     def store(self) -> Store:
         """Open the store of the environment's root."""

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from airflow_provider_schemamig.core.storage.pool import Pool
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
@@ -97,6 +98,22 @@ def test_whoever_stops_asking_begins_nothing_more() -> None:
     assert next(iter(results)) == 0
     results.close()  # type: ignore[attr-defined]
     assert len(begun) < 20
+
+
+def test_what_takes_no_time_starts_no_thread_and_the_rest_of_what_does_goes_side_by_side() -> None:
+    def act(number: int) -> threading.Thread:
+        time.sleep(0.02 if number > 2 else 0)
+        return threading.current_thread()
+
+    pool, here = Pool(8, seconds_alone=0.01), threading.current_thread()
+    assert set(pool.map(act, range(3))) == {here}
+    by = list(pool.map(act, range(12)))
+    assert by[:4] == [here] * 4 and len(set(by[4:])) == 8
+
+
+@pytest.mark.parametrize("uri, alone", [("lake", True), ("s3://lake", False)])
+def test_only_on_a_local_disk_the_calling_thread_begins_alone(uri: str, alone: bool) -> None:
+    assert (EnvironmentRoot.open(uri).pool.seconds_alone > 0) is alone
 
 
 def test_no_thread_outlives_what_it_was_started_for() -> None:
