@@ -74,7 +74,7 @@ def show_preflight(to: Console, found: Preflight) -> None:
     if found.generation is None:
         return
     to.print(Text.assemble("generation ", (str(found.generation), "bold"), ", report ", (found.report_uri or "", "cyan")))
-    to.print(f"To approve it: schemamig approve --generation {found.generation} --plan {found.plan_digest}", soft_wrap=True)
+    to.print(f"To approve it: `schemamig approve --generation {found.generation} --plan {found.plan_digest}`")
 
 
 def _timing(timing: Timing, stages: Sequence[Explanation]) -> str:

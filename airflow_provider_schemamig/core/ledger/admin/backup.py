@@ -211,6 +211,8 @@ def _is_lost(state: State, entry: HistoryEntry) -> bool:
             # One that was killed is taken back by the upgrade that comes after it.
             is_over = any(other.created_at > entry.started_at for other in state.deployments.values())
             return stage is not DeploymentState.ROLLED_BACK and not (entry.outcome == "begun" and (begun or is_over))
+        case "cancel":
+            return stage not in (None, DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
         case "contract":
             return any(held.state is HoldState.OPEN and held.generation in ended_in(entry.detail) for held in state.holds.values())
         case _:

@@ -88,16 +88,34 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
 
     state = ledger.transact(decide)
 
-    def make(build: Build | Copy) -> float:
+    def make(build: Build | Copy) -> tuple[float, BuildingShard | None]:
         started = time.monotonic()
-        shard = state.replacements[replacement_key(build.collection, deployment)].shard
-        make_table(env, state, shard, build.declaration, Tag(deployment.generation, NO_EPOCH, "build"))
-        return time.monotonic() - started
+        row = state.replacements[replacement_key(build.collection, deployment)]
+        version = make_table(env, state, row.shard, build.declaration, Tag(deployment.generation, NO_EPOCH, "build"))
+        return time.monotonic() - started, row if _is_lost(row, version) else None
 
+    lost = []
     with contextlib.closing(env.each(make, builds)) as made:
-        for number, (build, seconds) in enumerate(zip(builds, made, strict=True), start=1):
+        for number, (build, (seconds, row)) in enumerate(zip(builds, made, strict=True), start=1):
             listen(Event(Build.kind, build.collection, number, len(builds), seconds))
-    return state
+            lost += [] if row is None else [row]
+    return _forget_fills(ledger, lost) if lost else state
+
+
+def _is_lost(row: BuildingShard, version: int) -> bool:
+    """Return whether the rows that a fill or copy made are not in the table that is there, at ``version``: each makes a commit.
+
+    A restored ledger may know a table that was deleted after its backup.
+    """
+    return row.filled_rows is not None and version == 0
+
+
+def _forget_fills(ledger: LedgerWriter, lost: Sequence[BuildingShard]) -> State:
+    def decide(state: State) -> Sequence[Update]:
+        known = [state.replacements.get((row.collection, row.version, row.generation)) for row in lost]
+        return [Put(replace(row, filled_rows=None, fill_inputs=())) for row, now in zip(lost, known, strict=True) if now == row]
+
+    return ledger.transact(decide)
 
 
 def make_table(env: EnvironmentRoot, state: State, shard: ShardId, declaration: Declaration, tag: Tag) -> int:
@@ -149,7 +167,8 @@ def check_built(env: EnvironmentRoot, state: State, deployment: Deployment, plan
         raise NotBuilt(collection=missing[0])
     for build in built(plan):
         row = state.replacements.get(replacement_key(build.collection, deployment))
-        if row is None or head_or_none(table_store(env, state, row.shard)) is None:
+        head = None if row is None else head_or_none(table_store(env, state, row.shard))
+        if row is None or head is None or _is_lost(row, head.version):
             raise NotBuilt(collection=build.collection)
 
 

@@ -33,6 +33,10 @@ class Claim:
     hold: timedelta = DEFAULT_HOLD
     holds: HoldOptions = KEEP_HOLDS
 
+    @property
+    def hold_seconds(self) -> int:
+        return int(self.hold.total_seconds())
+
 
 def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTime) -> Deployment:
     """Return the deployment this attempt belongs to: its own earlier claim, else a new generation. Safe to repeat and to race.
@@ -51,8 +55,8 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
         _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
         if known is not None and known.rejected is None and _has_plan(ledger, state, known, plan):
-            claimed[:] = [known]
-            return []
+            claimed[:] = [_with_longer_hold(known, request)]
+            return [] if claimed == [known] else [Put(claimed[0])]
         deployment = Deployment(
             generation=next_generation(state),
             claim_id=claim_id,
@@ -61,7 +65,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
             plan_digest=plan.digest,
             state=DeploymentState.CLAIMED,
             created_at=now,
-            hold_seconds=int(request.hold.total_seconds()),
+            hold_seconds=request.hold_seconds,
             end_hold=request.holds.end_hold,
             ignore_nodes=request.holds.ignore_nodes,
         )
@@ -72,6 +76,24 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
 
     ledger.transact(decide)
     return claimed[0]
+
+
+def _with_longer_hold(known: Deployment, request: Claim) -> Deployment:
+    """Return a claim with the longer of its hold and the one asked for now: a way back that somebody was told of never gets shorter."""
+    is_claimed = known.state is DeploymentState.CLAIMED  # from promotion on its leader writes the row
+    return replace(known, hold_seconds=max(known.hold_seconds, request.hold_seconds)) if is_claimed else known
+
+
+def other_hold(deployment: Deployment, request: Claim) -> tuple[str, ...]:
+    """Return a note if the way back of a claim that goes on is another one than is asked for now."""
+    if deployment.hold_seconds == request.hold_seconds:
+        return ()
+    kept, asked = (_words(seconds) for seconds in (deployment.hold_seconds, request.hold_seconds))
+    return (f"the way back is kept for {kept}, as generation {deployment.generation} was claimed for, and not for {asked}",)
+
+
+def _words(seconds: int) -> str:
+    return pendulum.duration(seconds=seconds).in_words() if seconds else "no time"
 
 
 def _check_readable(state: State) -> None:

@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, 
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, built, inside_tables, unfilled
-from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim
+from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim, other_hold
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
@@ -135,6 +135,9 @@ def preflight_plan(
     deployment = claim(ledger, planned.plan, request, view.now)
     if deployment.plan_digest != planned.plan.digest:  # the same, less the holds that are over by now
         planned = replace(planned, plan=plan_of(env, deployment))
+        report = replace(report, planned=planned)
+    if notes := other_hold(deployment, request):
+        planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
         report = replace(report, planned=planned)
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
+import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.names import Generation
 from tests.support.lake import Crash, no_spark
-from tests.support.upgrades import refused, releases, whole
+from tests.support.upgrades import deployed, refused, releases, whole
 from tests.unit.upgrade.holds.test_stacked_holds import ONE, STEP_THREE, STEP_TWO, THREE, TWO, B, Stack
 
 
@@ -69,3 +72,19 @@ def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack
     with refused("nothing_to_roll_back"):
         commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
     assert stack.lake.version == "1.3.0"
+
+
+def test_a_claim_that_goes_on_keeps_the_longer_hold_and_says_which(tmp_path: Path) -> None:
+    first, second = releases(tmp_path, (ONE, ""), (TWO, STEP_TWO))
+    lake = deployed(tmp_path, first, second)
+    hours = timedelta(hours=1)
+    for asked, kept in ((2, 2), (7, 7), (3, 7)):
+        found = commands.preflight(lake.env, second, jobs=no_spark, hold=asked * hours)
+        assert lake.state.deployments[Generation(2)].hold_seconds == kept * 3_600 and found.generation == 2
+        notes = [note for note in found.report.plan.notes if "way back" in note]
+        assert notes == ["the way back is kept for 7 hours, as generation 2 was claimed for, and not for 3 hours"] * (asked != kept)
+    commands.promote(lake.env, Generation(2))
+    outcome = lake.upgrade(second, hold=9 * hours)
+    assert any("is kept for 7 hours" in note and "not for 9 hours" in note for note in outcome.notes)
+    (hold,) = lake.state.holds.values()
+    assert 6.9 * hours < hold.until - pendulum.now("UTC") <= 7 * hours

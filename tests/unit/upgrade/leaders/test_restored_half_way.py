@@ -16,7 +16,7 @@ from tests.support.lake import no_spark
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.rewritten import SECOND, Rewritten, claimed, jobs, make_rewritten, upgrade
-from tests.support.upgrades import brought_back, make_holds_due, two_releases
+from tests.support.upgrades import brought_back, make_holds_due, refused, two_releases
 from tests.support.upgrades import claimed as claimed_of
 
 
@@ -87,6 +87,55 @@ def test_a_new_table_of_an_upgrade_that_was_committed_since_stays(tmp_path: Path
     lake, _ = brought_back(lake, tmp_path)
     assert any("may have been committed since" in note for note in commands.cancel(lake.env, generation).notes)
     assert tables.snapshot(live).rows == [{"id": 1}]
+
+
+@pytest.mark.parametrize("is_promoted", [False, True])
+@pytest.mark.parametrize("undo", ["cancel", "rollback"])
+def test_a_fill_that_was_deleted_since_the_backup_is_made_again(tmp_path: Path, is_promoted: bool, undo: str) -> None:
+    """The restored ledger has it for done, and its table is gone: the environment would go to an empty one."""
+    one, fill = "CREATE TABLE t (id BIGINT); CREATE TABLE n (id BIGINT);", "SELECT 1 AS more, id FROM {t}"
+    lake = two_releases(tmp_path, one, one.replace("n (id", "n (more INT, id"), f'replacement("n", fill="{fill}")')
+    tables.insert(lake.path("t"), [{"id": 1}])
+    jobs = RowJobs({fill: lambda row: [{"more": 1, **row}]})
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    if is_promoted or undo == "rollback":
+        commands.promote(lake.env, generation)
+    backup(lake.env, str(tmp_path / "backup"))
+    if undo == "cancel":
+        commands.cancel(lake.env, generation)
+    else:
+        commands.rollback(lake.env, jobs=jobs)
+    lake, notes = brought_back(lake, tmp_path)
+    assert any(f"of generation {generation}" in note for note in notes), "a restore says what was done since"
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
+    assert tables.snapshot(lake.path("n")).rows == [{"more": 1, "id": 1}]
+
+
+def test_a_copy_that_was_deleted_since_the_backup_is_made_again(tmp_path: Path) -> None:
+    found = make_rewritten(tmp_path)
+    before = {name: len(tables.snapshot(found.path(name)).rows) for name in ("keyed", "plain")}
+    claimed(found)
+    backup(found.env, str(tmp_path / "backup"))
+    commands.cancel(found.env, SECOND)
+    found.lake, _ = brought_back(found.lake, tmp_path)
+    upgrade(found, found.env, jobs())
+    assert {name: len(tables.snapshot(found.path(name)).rows) for name in before} == before
+
+
+def test_a_leader_without_the_tables_of_its_fills_commits_nothing(tmp_path: Path) -> None:
+    one, fill = "CREATE TABLE t (id BIGINT); CREATE TABLE n (id BIGINT);", "SELECT 1 AS more, id FROM {t}"
+    lake = two_releases(tmp_path, one, one.replace("n (id", "n (more INT, id"), f'replacement("n", fill="{fill}")')
+    tables.insert(lake.path("t"), [{"id": 1}])
+    generation = commands.preflight(lake.env, lake.second, jobs=RowJobs({fill: lambda row: [{"more": 1, **row}]})).generation
+    assert generation is not None
+    row = next(iter(lake.state.replacements.values()))
+    folder = lake.env.table_location(lake.state.shards[row.shard].uri).local_path
+    assert folder is not None
+    for commit in sorted((folder / "_delta_log").glob("*1.json")):  # as after a fill that never was
+        commit.unlink()
+    with refused("not_built", "n"):
+        commands.promote(lake.env, generation)
 
 
 def test_status_shows_that_the_tables_are_elsewhere(tmp_path: Path) -> None:
