@@ -79,7 +79,7 @@ def replicate_once(
             return Run(ends, ends.stream(name), _spark_needed, settings, now, listen).drain()
         return None
 
-    with contextlib.closing(ends.target.env.each(without_spark, names)) as looked_at:
+    with contextlib.closing(ends.target.env.each(without_spark, names, remote=True)) as looked_at:
         for number, (name, found) in enumerate(zip(names, looked_at, strict=True), 1):
             started, state = time.monotonic(), found
             if state is None:

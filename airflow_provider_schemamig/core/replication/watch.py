@@ -40,8 +40,8 @@ def look(
     and the like, which the run would find, too.
     """
     ends = StreamEnds.of(origin, target)
-    known = list(target.each(lambda name: read_state(target, ends.stream(name)), _names(ends, collections)))
-    with contextlib.closing(target.each(lambda state: _is_due(ends, state, settings, now), known)) as due:
+    known = list(target.each(lambda name: read_state(target, ends.stream(name)), _names(ends, collections), remote=True))
+    with contextlib.closing(target.each(lambda state: _is_due(ends, state, settings, now), known, remote=True)) as due:
         return StreamDue(due=any(due), waiting=any(state is not None and state.waits for state in known))
 
 
@@ -72,7 +72,7 @@ def mismatches(origin: EnvironmentRoot, target: EnvironmentRoot, collections: Se
     """
     ends = StreamEnds.of(origin, target)
     names = _names(ends, collections)
-    details = target.each(lambda name: _mismatch(ends, name, depth), names)
+    details = target.each(lambda name: _mismatch(ends, name, depth), names, remote=True)
     return tuple(Mismatch(name, detail) for name, detail in zip(names, details, strict=True) if detail is not None)
 
 

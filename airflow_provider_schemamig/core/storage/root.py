@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 from airflow_provider_schemamig.core.storage import (
@@ -123,14 +123,15 @@ class EnvironmentRoot:
         """Return the options as delta-rs takes them: object_store's names; our own are left out, they would only be warned about."""
         return {name: value for name, value in self.options.items() if not name.startswith("schemamig.")}
 
-    def each(self, act: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, None]:
+    def each(self, act: Callable[[T], R], items: Iterable[T], *, remote: bool = False) -> Generator[R, None, None]:
         """Yield ``act`` of each item, in their order, made side by side: what takes requests, and asks nothing of the ledger.
 
         After a failure nothing more is begun, what is under way ends, and the failure is raised. Where somebody counts our writes
         (``on_write``) they come one by one. Whoever may fail between two results of what writes closes it (``contextlib.closing``):
-        what is under way would go on while the failure is dealt with.
+        what is under way would go on while the failure is dealt with. ``remote``: also a local environment asks somebody far away.
         """
-        yield from self.pool.map(act, items) if self.on_write is None else map(act, items)
+        pool = replace(self.pool, seconds_alone=0.0) if remote else self.pool
+        yield from pool.map(act, items) if self.on_write is None else map(act, items)
 
     def for_each(self, act: Callable[[T], object], items: Iterable[T]) -> None:
         """Do what ``each`` does, for what has no result."""

@@ -4,15 +4,18 @@ that a writer did meanwhile is taken back by the other's backfill."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from tests.support.lake import Crash
 from tests.support.online import OnlineJobs
 from tests.support.replicas import Replicas, make_replicas
+from tests.support.rows import tables
 from tests.support.rows.tables import Row
 
 KEYED = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));\n"
@@ -165,6 +168,40 @@ def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_i
     assert two.declared_rows("b") == [{"id": number, "v": number} for number in ((1,) if writes == "nothing" else (1, 2))]
     two.upgrade("b", to=2)
     assert caught_up(two, "ab")
+
+
+def insert_at(two: Replicas, moment: int) -> bool:
+    """Upgrade a, and insert a row as the table shows itself after its ``moment``-th commit; return whether there was one before the swap."""
+    commits, written = 0, []
+
+    def hook(when: str, what: str, key: str) -> None:
+        nonlocal commits
+        commits += when == "after" and "_delta_log" in key and what == "put_if_absent"
+        if commits == moment and not written:
+            shown = {field["name"]: field["type"] for field in tables.snapshot(two.path("a")).fields}
+            written.append(shown["v"] == "integer")
+            if written[0]:
+                tables.insert(two.path("a"), [dict.fromkeys(shown) | {"id": 2, "v": 2}])
+
+    commands.upgrade(replace(two.env("a"), on_write=hook), two.folders[1], jobs=two.runner)
+    return written == [True]
+
+
+def test_backfilled_another_type_beside_a_new_column_what_came_at_any_moment_is_brought(tmp_path: Path) -> None:
+    """The table gets the new column in a commit of its own, and shows the old type for some commits more."""
+    first = KEYED.replace("v STRING", "v INT")
+    for moment in range(1, 30):
+        two = make_replicas(tmp_path / str(moment), (first, ""), (first.replace("v INT", "v STRING, d INT"), 'evolution("trips")'))
+        two.runner = OnlineJobs()
+        two.insert("a", {"id": 1, "v": 1})
+        two.bring("a", "b")
+        was_written = insert_at(two, moment)
+        two.bring("a", "b")
+        two.upgrade("b", to=2)
+        assert caught_up(two, "ab"), moment
+        if not was_written:
+            return
+    raise AssertionError("the upgrade never ended")
 
 
 def test_backfilled_by_a_release_that_was_taken_back_nothing_waits(tmp_path: Path) -> None:

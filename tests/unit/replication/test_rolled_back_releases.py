@@ -200,3 +200,22 @@ def test_rows_of_a_release_that_the_origin_took_back_wait_for_their_columns(tmp_
     two.upgrade("a", "b", to=2)
     assert brought(two)
     assert {row["c"] for row in two.declared_rows("b")} == {None, "c2"}
+
+
+@pytest.mark.parametrize("target", ["is ahead", "is behind"])
+def test_rows_of_a_release_that_dropped_a_column_and_was_taken_back_keep_its_new_one(tmp_path: Path, target: str) -> None:
+    """What the release dropped is on the table again, and says nothing of the rows that it wrote."""
+    first = FIRST.replace("b STRING", "b STRING, x INT")
+    two = make_replicas(tmp_path, (first, ""), (first.replace("x INT", "d INT"), 'evolution("trips", drop=["x"])'))
+    two.insert("a", ONE | {"x": 1})
+    assert brought(two)
+    two.upgrade(*("ab" if target == "is ahead" else "a"), to=2, end_hold=False)
+    two.insert("a", TWO | {"d": 9})
+    two.rollback("a")
+    assert (two.state("a", "b").pause is None) is (target == "is ahead")
+    two.insert("a", THREE | {"x": 3})
+    two.upgrade("a", to=2, end_hold=False)
+    if target == "is behind":
+        two.upgrade("b", to=2, end_hold=False)
+    assert brought(two)
+    assert {row["id"]: row["d"] for row in two.declared_rows("b")} == {1: None, 2: 9, 3: None}

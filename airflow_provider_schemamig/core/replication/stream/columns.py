@@ -112,7 +112,9 @@ class Columns:
     def _find_shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
         before = _valid(self._entries, entry.since_table_version - 1)
         candidate = before is not None and bool(_new_columns(before, entry))
-        later = [found for found in self._entries if found.since_table_version > version and _new_columns(entry, found)]
+        # A column that was declared before, and is on the table all the same, is hidden: for the way back, or after it.
+        known = frozenset[str]().union(*(_columns(found) for found in self._entries if found.since_table_version <= version))
+        later = [found for found in self._entries if found.since_table_version > version and _columns(found) - known]
         if not (candidate or later):
             return entry
         if self._table is None:
@@ -121,11 +123,12 @@ class Columns:
         if not isinstance(live, Declaration):  # of such a table nothing is brought
             return entry
         there = Shape(live, stored_names(json.loads(self._table["schemaString"])))
-        taken = match_fields(there, shape_of(entry)).values()
-        if before is not None and any(is_stand_in(name) and not is_outdated(name) for name in taken):
+        taken = match_fields(there, shape_of(entry))
+        is_there = all(ColumnPath(field.name) in taken for field in entry.declared.fields)
+        if before is not None and (not is_there or any(is_stand_in(name) and not is_outdated(name) for name in taken.values())):
             return before
         shown = {there.name_in_files(ColumnPath(field.name)) for field in live.fields if not field.name.startswith(RESERVED_PREFIX)}
-        return next((found for found in later if _new_columns(entry, found) & shown), entry)
+        return next((found for found in later if (_columns(found) - known) & shown), entry)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
         """Return the newest schema of this fingerprint that the table had until then."""
@@ -259,10 +262,13 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
 
 def _new_columns(before: SchemaEntry, after: SchemaEntry) -> frozenset[str]:
     """Return the columns that only ``after`` declares, by their names in the data files."""
-    known, found = (
-        frozenset(shape_of(entry).name_in_files(ColumnPath(field.name)) for field in entry.declared.fields) for entry in (before, after)
-    )
-    return found - known
+    return _columns(after) - _columns(before)
+
+
+def _columns(entry: SchemaEntry) -> frozenset[str]:
+    """Return the columns that it declares, by their names in the data files."""
+    shape = shape_of(entry)
+    return frozenset(shape.name_in_files(ColumnPath(field.name)) for field in entry.declared.fields)
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:

@@ -103,11 +103,11 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
 
 
 def _is_lost(row: BuildingShard, version: int) -> bool:
-    """Return whether the rows that a fill or copy made are not in the table that is there, at ``version``: each makes a commit.
+    """Return whether the rows that a fill or copy made are not in the table that is there, at ``version``: rows make a commit.
 
     A restored ledger may know a table that was deleted after its backup.
     """
-    return row.filled_rows is not None and version == 0
+    return bool(row.filled_rows) and version == 0
 
 
 def _forget_fills(ledger: LedgerWriter, lost: Sequence[BuildingShard]) -> State:

@@ -29,7 +29,9 @@ def test_commands_in_a_refusal_have_the_environment_and_a_place_for_the_release(
     assert f"`schemamig upgrade --env {tmp_path} --release DIR --create`" in refused
 
 
-def test_the_approval_that_a_preflight_asks_for_can_be_typed(run: Run, env: Path, new_release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_approval_that_a_preflight_asks_for_can_be_typed(
+    run: Run, env: Path, new_release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SCHEMAMIG_ENV", str(env.parent / "another"))
     (command,) = re.findall(r"`schemamig (approve [^`]*)`", run("preflight", "--env", env, "--release", new_release).stdout)
     assert run(*shlex.split(command)).exit_code == 0
