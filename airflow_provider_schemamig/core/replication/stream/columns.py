@@ -124,7 +124,8 @@ class Columns:
             return entry
         there = Shape(live, stored_names(json.loads(self._table["schemaString"])))
         taken = match_fields(there, shape_of(entry))
-        is_there = all(ColumnPath(field.name) in taken for field in entry.declared.fields)
+        # Of drift that was accepted later (valid from then on) not all columns need be there yet.
+        is_there = entry.since_table_version > version or all(ColumnPath(field.name) in taken for field in entry.declared.fields)
         if before is not None and (not is_there or any(is_stand_in(name) and not is_outdated(name) for name in taken.values())):
             return before
         shown = {there.name_in_files(ColumnPath(field.name)) for field in live.fields if not field.name.startswith(RESERVED_PREFIX)}

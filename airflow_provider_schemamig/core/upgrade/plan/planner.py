@@ -140,11 +140,14 @@ class _Planner(Checks):
             yield from not_in_release(self._view.state, self._target.steps)
 
     def _check_open_deployment(self) -> None:
-        """Refuse to plan at the environment's own version while a deployment is open, which must finish first."""
+        """Refuse to plan at the environment's own version while a deployment to another one is open, which must finish first.
+
+        One to this version takes back a rollback that died: it goes on.
+        """
         state = self._view.state
         if state is None or not state.intents or self._target.is_deployed or state.leader is None:
             return
-        if state.is_promoted:
+        if state.is_promoted and state.deployments[state.leader.generation].target != self._target.version:
             self._refusals.append(DeploymentOpen(generation=state.leader.generation))
 
     def _look_for_drift(self) -> None:
