@@ -212,3 +212,59 @@ def test_backfilled_by_a_release_that_was_taken_back_nothing_waits(tmp_path: Pat
     two.rollback("a")
     two.insert("a", {"id": 2, "v": "y"})
     assert caught_up(two, "ab")
+
+
+#: Releases (what stands for ``v INT DEFAULT 7``) in which NULL is a value that writers may put there, and no backfill takes away.
+NULL_IS_A_VALUE = {
+    "an old column, a rule of its own": "v INT DEFAULT 7, w INT, CONSTRAINT c CHECK (v IS NULL OR v < 100)",
+    "an old column, a rule for two": "v INT DEFAULT 7, w INT, CONSTRAINT c CHECK (v IS NULL OR w IS NULL OR v < w)",
+    "an old column, beside one that is filled": "v INT DEFAULT 7, w INT NOT NULL DEFAULT 8, CONSTRAINT c CHECK (v < w OR v IS NULL)",
+}
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("what", NULL_IS_A_VALUE)
+def test_backfilled_is_no_column_that_was_there_before_a_null_in_it_is_brought(what: str, order: str, tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED.replace("v STRING", "v INT DEFAULT 7"), "v INT DEFAULT 7", NULL_IS_A_VALUE[what])
+    two.insert("a", {"id": 1, "v": 1}, {"id": 2, "v": 2})
+    two.bring("a", "b")
+
+    def write() -> None:
+        two.insert("a", {"id": 3, "v": None, "w": 9})
+        two.change("a", lambda row: row | {"v": None} if row["id"] == 1 else row)
+
+    for name in order:
+        if name == "a" and "filled" not in what:
+            between_expand_and_change(two, write)
+            continue
+        if name == "a":
+            once_filling(two, write)
+        two.upgrade(name, to=2)
+        two.bring("a", "b")
+    assert caught_up(two, "ab")
+    assert [row["v"] for row in two.rows("b")] == [None, 2, None]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_backfilled_a_null_in_a_new_column_stays_where_the_release_allows_it(order: str, tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED, after="v STRING, d INT DEFAULT 7, CONSTRAINT c CHECK (d IS NULL OR d < 100)")
+    two.insert("a", {"id": 1, "v": "x"})
+    two.bring("a", "b")
+    for name in order:
+        if name == "a":
+            once_filling(two, lambda: two.insert("a", {"id": 2, "v": "y", "d": None}))
+        two.upgrade(name, to=2)
+    assert caught_up(two, "ab")
+    assert [row["d"] for row in two.rows("b")] == [7, None]
+
+
+def between_expand_and_change(two: Replicas, what: Callable[[], object]) -> None:
+    """Upgrade a to the second release, and do something before its rules are on the table."""
+    env = two.env("a")
+    generation = commands.preflight(env, two.folders[1], jobs=two.runner).generation
+    assert generation is not None
+    commands.promote(env, generation)
+    commands.expand(env, generation)
+    what()
+    commands.change(env, generation, jobs=two.runner)
+    commands.cutover(env, generation, jobs=two.runner)

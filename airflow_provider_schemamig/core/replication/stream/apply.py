@@ -29,8 +29,9 @@ from airflow_provider_schemamig.core.replication.stream.checkpoint import Span, 
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping
 from airflow_provider_schemamig.core.replication.stream.events import EventBatch
 from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
-from airflow_provider_schemamig.core.schema.expressions.parse import column_references
-from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
+from airflow_provider_schemamig.core.replication.stream.lineage import came_from
+from airflow_provider_schemamig.core.schema.expressions.parse import allows_null, column_references
+from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store
@@ -81,7 +82,7 @@ def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Ma
     if not difference.changed or (batch.fills is not None and filled is None):
         return AppliedBatch(move_checkpoint(target.store, target.head, span), 0, skipped=False)
     projection, query = query_of(source.head, batch.entry, mapping)
-    found, unfilled = dict(updates(mapping.fit, "s", "t")), _unfilled(source.head, batch.entry, mapping)
+    found, unfilled = dict(updates(mapping.fit, "s", "t")), _unfilled(source.head, batch, mapping)
     with _changes(source, batch.lo, target.env, span, difference) as changes:
         result = jobs.run(
             "apply",
@@ -146,19 +147,33 @@ def _filled(source: Head, event: SchemaEntry, mapping: Mapping, column: str) -> 
     return next((found for path in named if (found := mapping.fit.column_of(path)) is not None), None)
 
 
-def _unfilled(source: Head, event: SchemaEntry, mapping: Mapping) -> dict[str, str]:
-    """Return the target's columns in which a row of ``source`` may have NULL although the event's schema has a rule against it, with what
-    the origin's backfill is going to put there."""
+def _unfilled(source: Head, batch: EventBatch, mapping: Mapping) -> dict[str, str]:
+    """Return the target's columns in which a row of ``source`` may have NULL although the events' schema has a rule against it, with what
+    the origin's backfill is going to put there.
+
+    It fills no column but those that the release has added: a NULL in any other one is what a writer put there.
+    """
+    event = batch.entry
     live, origins = source.declaration(CollectionName(mapping.event.name)), match_fields(*_shapes(source, event, mapping))
     pending = [check for check in event.declared.checks if check.name not in {there.name for there in live.checks}]
-    ruled = {column.lower() for check in pending for column in column_references(check.expression)}
     found = {}
-    for field in event.declared.fields:
+    for field in _added(batch):
         there = live.field(origins.get(ColumnPath(field.name), ""))
-        is_ruled = field.name.lower() in ruled or (not field.nullable and there is not None and there.nullable)
+        is_ruled = not field.nullable and there is not None and there.nullable
+        is_ruled = is_ruled or any(_asks_for(check, field.name) for check in pending)
         if field.default is not None and is_ruled and (column := mapping.fit.column_of(field.name)) is not None:
             found[column] = f"CAST(({field.default}) AS {type_sql(field.type)})"
     return found
+
+
+def _asks_for(check: Check, column: str) -> bool:
+    return column.lower() in map(str.lower, column_references(check.expression)) and not allows_null(check.expression, column)
+
+
+def _added(batch: EventBatch) -> list[Field]:
+    """Return the columns that the table got with the events' schema."""
+    known = () if batch.before is None else came_from(batch.before, batch.entry)
+    return [] if batch.before is None else [field for field in batch.entry.declared.fields if field.name not in known]
 
 
 @contextlib.contextmanager

@@ -37,8 +37,9 @@ class EventBatch:
     under one metaData of the table, all by writers or all by one backfill. ``lo + 1`` and ``hi`` are events; between them there may be
     commits that change no row.
 
-    ``lo`` is not where the stream stands: commits before it may have been passed over. ``commits``: the number of events. ``fills``: the
-    column, as the table calls it, of which the origin's own backfill gave its rows values; it changed nothing else.
+    ``lo`` is not where the stream stands: commits before it may have been passed over. ``commits``: the number of events. ``before``: the
+    schema that the table had until it got ``entry``; None if it began with that. ``fills``: the column, as the table calls it, of which
+    the origin's own backfill gave its rows values; it changed nothing else.
     """
 
     collection: CollectionName
@@ -46,6 +47,7 @@ class EventBatch:
     lo: int
     hi: int
     entry: SchemaEntry
+    before: SchemaEntry | None
     fingerprint: Fingerprint
     commits: int
     fills: str | None = None
@@ -154,7 +156,8 @@ class _Scan:
     newest: int
     limit: int
     _columns: Columns = field(init=False)
-    _is_fresh: bool = field(init=False, default=False)
+    #: The ledger, read anew once an upgrade is found in the log that the first state may not know.
+    _newest: State | None = field(init=False, default=None)
     _forgotten: set[ShardId] = field(init=False, default_factory=set)
 
     def run(self) -> FoundEvents:
@@ -209,9 +212,9 @@ class _Scan:
 
         Intents are written before a table is touched, so the ledger as it is now knows what the commit was made for.
         """
-        if not self._is_fresh and provenance_of(commit).action is not None:
-            self._columns.renew(LedgerReader(self.env).state())
-            self._is_fresh = True
+        if self._newest is None and provenance_of(commit).action is not None:
+            self._newest = LedgerReader(self.env).state()
+            self._columns.renew(self._newest)
         return self._columns.take(commit)
 
     def _schema(self, commit: LogCommit, provenance: Provenance) -> SchemaEntry | OriginDrift | str:
@@ -231,7 +234,8 @@ class _Scan:
 
     def _begin(self, commit: LogCommit, entry: SchemaEntry, fills: str | None) -> EventBatch:
         lo, hi = commit.version - 1, commit.version
-        return EventBatch(self.collection, self.shard, lo, hi, entry, self._columns.hash_of(entry), 1, fills)
+        before = entry_at(self._newest or self.state, self.shard, entry.since_table_version - 1)
+        return EventBatch(self.collection, self.shard, lo, hi, entry, before, self._columns.hash_of(entry), 1, fills)
 
     def _held_up(self, commit: LogCommit, by: OriginDrift | str) -> FoundEvents:
         seen = commit.version - 1

@@ -58,6 +58,21 @@ def column_references(text: str) -> tuple[str, ...]:
     return tuple(sorted({identifiers(column)[0].name for column in parse_expression(text).find_all(exp.Column)}))
 
 
+def allows_null(text: str, column: str) -> bool:
+    """Return whether an expression is true of all rows that have NULL in a top-level column, as one of its alternatives is that very
+    question. Raises InvalidExpression."""
+    from sqlglot import exp
+
+    alternatives = [parse_expression(text)]
+    for found in alternatives:
+        if isinstance(found, exp.Or):
+            alternatives += [found.left.unnest(), found.right.unnest()]
+        asks = isinstance(found, exp.Is) and isinstance(found.this, exp.Column) and isinstance(found.expression, exp.Null)
+        if asks and [name.name.lower() for name in identifiers(found.this)] == [column.lower()]:
+            return True
+    return False
+
+
 def unknown_references(text: str, fields: Sequence[Field]) -> tuple[str, ...]:
     """Return the references of an expression that name no column or field, as it writes them. Raises InvalidExpression."""
     from sqlglot import exp

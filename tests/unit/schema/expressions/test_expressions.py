@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.schema.expressions.foreign_syntax import tr
 from airflow_provider_schemamig.core.schema.expressions.parse import (
     InvalidExpression,
     NotFollowed,
+    allows_null,
     canonical_expression,
     column_references,
     has_subquery,
@@ -133,6 +134,16 @@ def test_what_an_expression_uses() -> None:
     assert column_references("a > s.x AND l[0].y = `c d` AND EXISTS(l, e -> e.x > q)") == ("a", "c d", "l", "q", "s")
     assert has_subquery("a IN (SELECT x FROM t)")
     assert not has_subquery("a IN (1)")
+
+
+@pytest.mark.parametrize("text", ["a IS NULL", "a > 0 OR a IS NULL", "b > a OR (b IS NULL OR `A` IS NULL)"])
+def test_an_expression_allows_null_where_that_is_one_of_its_alternatives(text: str) -> None:
+    assert allows_null(text, "a")
+
+
+@pytest.mark.parametrize("text", ["a > 0", "a IS NOT NULL", "NOT a IS NULL", "b IS NULL OR a > 0", "a.x IS NULL", "a IS NULL AND b > 0"])
+def test_an_expression_does_not_allow_null_where_it_may_be_false_of_it(text: str) -> None:
+    assert not allows_null(text, "a")
 
 
 def test_references_that_name_nothing() -> None:
