@@ -109,7 +109,7 @@ class StreamState:
     applied_rows: int = 0
     applied_batches: int = 0
     restores: int = 0
-    #: Of the origin's commit ``checkpoint``, which another log of the same length does not have; "": not known.
+    #: Of the origin's commit ``seen``, which another log of the same length does not have; "": not known.
     commit_hash: str = ""
 
     @property

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.replication.restore.restore import RestoreN
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, agree, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, decide, target_of
-from airflow_provider_schemamig.core.replication.stream.events import EventBatch, next_events, row_of
+from airflow_provider_schemamig.core.replication.stream.events import EventBatch, next_events
 from airflow_provider_schemamig.core.replication.stream.gaps import check_gap, check_same_log, commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.stream.position import (
@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     StreamEnds,
     check_followed,
     check_row_position,
+    checkpoint_hash,
     follow_rows,
     row_position,
     write_position,
@@ -118,22 +119,21 @@ class Run:
         if where is None:
             return self._begin(table)
         self._at = (table, where)
-        self._state = _at_position(self._state, where)
+        self._state = self._state_at(table, where)
         if where.own.version != where.at:
             self._check_open(table)
             write_position(self.stream, table, where)
             return True
         found = next_events(ends.origin.env, ends.origin.state, name, where.shard, self._state.seen)
+        seen = check_same_log(ends.origin.env, ends.origin.state, where.shard, found, self._state.seen, self._state.commit_hash)
         check_followed(ends.origin, where, found.forgotten)
         warning = check_gap(ends.origin.env, ends.origin.state, where.shard, found, self.now)
-        self._state = replace(self._state, seen=found.seen, warning=warning, detail=found.waits)
+        self._state = replace(self._state, seen=found.seen, commit_hash=seen, warning=warning, detail=found.waits)
         self._state = replace(self._state, origin_version=found.head_version, behind_since=found.behind_since)
         if self._goal is None or self._goal[0] != where.shard:
             self._goal = (where.shard, found.head_version)
         is_live = where.shard == ends.origin.state.objects[name].shard
         if found.batch is not None:
-            row = row_of(ends.origin.state, where.shard)
-            check_same_log(ends.origin.env.table_store(row.uri, row.table_id), row, where.at, self._state.commit_hash)
             self._check_open(table)
             self._bring(table, where, found.batch)
             return not is_live or self._state.checkpoint < self._goal[1]
@@ -145,6 +145,14 @@ class Run:
         self._follow_rows(table, where)
         return True
 
+    def _state_at(self, table: EventTable, where: RowPosition) -> StreamState:
+        """Return the state at ``where``; what was seen counts only while the stream is at the place it was seen from."""
+        state = self._state
+        if (state.shard, state.checkpoint) == (where.shard, where.at) and state.seen >= where.at:
+            return state
+        known = checkpoint_hash(self.ends.target, self.stream, table, where)
+        return replace(state, shard=where.shard, checkpoint=where.at, seen=where.at, commit_hash=known)
+
     def _begin(self, table: EventTable) -> bool:
         """Begin a stream that has never brought anything with all rows.
 
@@ -153,7 +161,7 @@ class Run:
         shard = self.ends.origin.state.objects[self.stream.collection].shard
         followed = self._state
         self._at = None
-        self._state = replace(self._state, shard=shard, checkpoint=NOTHING, seen=NOTHING)
+        self._state = replace(self._state, shard=shard, checkpoint=NOTHING, seen=NOTHING, commit_hash="")
         self._check_open(table)
         if active_files(table.store, table.head.version):
             if followed.checkpoint != NOTHING and followed.shard not in self.ends.origin.state.shards:
@@ -195,7 +203,7 @@ class Run:
 
     def _apply(self, table: EventTable, where: RowPosition, batch: EventBatch, mapping: Mapping) -> None:
         source = table_at(self.ends.origin.env, self.ends.origin.state.shards[where.shard], batch.hi)
-        span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint)
+        span = Span(self.stream, where.shard, where.own, batch.hi, batch.fingerprint, commit_hash(source.store, batch.hi))
         try:
             applied = bring(source, batch, table, mapping, span, self.jobs())
         except Unfit as unfit:
@@ -208,8 +216,7 @@ class Run:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, str(error), batch.fingerprint, at_target=False) from error
         forget(self.ends.target.env, self.stream, where.shard, TxnPosition(where.own.term, batch.hi))
         rows = 0 if applied.skipped else applied.rows
-        brought = commit_hash(source.store, batch.hi)
-        self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None, commit_hash=brought)
+        self._state = replace(self._state, checkpoint=batch.hi, seen=batch.hi, behind_since=None, commit_hash=span.commit_hash)
         self._count(rows, batches=0 if applied.skipped else 1)
         self.listen(Event("apply", self.stream.collection, note=f"{rows:,} row(s) of versions {batch.lo + 1} to {batch.hi}"))
 
@@ -305,10 +312,3 @@ class Run:
         self._known = self._state = replace(state, updated_at=pendulum.now("UTC"))
         write_state(self.ends.target.env, self._known)
         return self._known
-
-
-def _at_position(state: StreamState, where: RowPosition) -> StreamState:
-    """Return the state at ``where``; what was seen counts only while the stream is at the place it was seen from."""
-    if (state.shard, state.checkpoint) == (where.shard, where.at):
-        return replace(state, seen=max(state.seen, where.at))
-    return replace(state, shard=where.shard, checkpoint=where.at, seen=where.at, commit_hash="")

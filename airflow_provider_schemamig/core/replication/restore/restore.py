@@ -136,7 +136,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     for app_id in app_ids(place.txns):
         forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), txn_position(place.txns, app_id))
     hi = source.head.version
-    return RestoredRows(source.shard.shard, hi, version, copied.rows, commit_hash(source.store, hi))
+    return RestoredRows(source.shard.shard, hi, version, copied.rows, place.span.commit_hash)
 
 
 def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
@@ -160,7 +160,7 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
     for app_id in {live, *app_ids(known)}:
         own = txn_position(known, app_id)
         txns |= advance(app_id, own, TxnPosition(own.term + 1, hi if app_id == live else own.version))
-    span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), RESTORE)
+    span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.store, hi), RESTORE)
     return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 
 

@@ -46,13 +46,17 @@ class CheckpointMoved(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Versions ``since.version + 1`` .. ``hi`` of ``shard``, the origin's table, as one commit of the target brings them."""
+    """Versions ``since.version + 1`` .. ``hi`` of ``shard``, the origin's table, as one commit of the target brings them.
+
+    ``commit_hash``: of the origin's commit ``hi``, which another log of the same length does not have; "": not known.
+    """
 
     stream: Stream
     shard: ShardId
     since: TxnPosition
     hi: int
     schema_hash: Fingerprint | None
+    commit_hash: str
     action: str = REPLICA
 
     @property
@@ -61,9 +65,13 @@ class Span:
 
     @property
     def user_metadata(self) -> str:
-        """Return ``{"schemamig": {"action", "hi", "lo", "origin", "schema_hash", "shard"}}``: the same for whoever brings the batch."""
+        """Return ``{"schemamig": {"action", "commit_hash", "hi", "lo", "origin", "schema_hash", "shard"}}``.
+
+        It is the same for whoever brings the batch.
+        """
         about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
-        return canonical({RESERVED_PREFIX: {"action": self.action, "origin": self.stream.origin, **about}})
+        about |= {"action": self.action, "origin": self.stream.origin, "commit_hash": self.commit_hash}
+        return canonical({RESERVED_PREFIX: about})
 
 
 @dataclass(frozen=True, slots=True)

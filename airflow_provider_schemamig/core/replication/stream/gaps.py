@@ -19,7 +19,6 @@ from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import file_difference, records_changes
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, list_log
-from airflow_provider_schemamig.core.ledger.rows import Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, LogCleaned, OriginReplaced
@@ -41,15 +40,22 @@ def commit_hash(store: ReadStore, version: int) -> str:
         return ""
 
 
-def check_same_log(store: ReadStore, row: Shard, version: int, known: str) -> None:
-    """Raise OriginReplaced where the origin's log does not have the commit any more that a stream has come to.
+def check_same_log(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEvents, seen: int, known: str) -> str:
+    """Return the hash of the commit up to which a stream has seen the origin's log now, ``found.seen``.
 
-    It was brought back from a copy of before, and its versions since are other commits. ``known``: of that commit, "" if nobody knows.
+    Raises OriginReplaced where the log does not have the commit ``seen`` any more that the stream went on from, be it that it brought that
+    one or passed it over: it was brought back from a copy of before, and its versions since are other commits. ``known``: the hash of that
+    commit, "" if nobody knows. Costs nothing if nothing was committed.
     """
-    found = commit_hash(store, version) if known else ""
-    if found and found != known:
-        reason = f"its log has another commit {version} than the one that was brought, so it was brought back from a copy of before"
+    if found.head_version <= seen:
+        return known
+    row = row_of(state, shard)
+    store = env.table_store(row.uri, row.table_id)
+    now = commit_hash(store, seen)
+    if known and now and now != known:
+        reason = f"its log has another commit {seen} than the one that was seen, so it was brought back from a copy of before"
         raise OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
+    return (now or known) if found.seen == seen else commit_hash(store, found.seen)
 
 
 def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEvents, now: pendulum.DateTime) -> str:

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from airflow_provider_schemamig.core.access.errors import NotInRelease
 from airflow_provider_schemamig.core.access.rewritten import step_that_made
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
+from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -26,9 +28,11 @@ from airflow_provider_schemamig.core.replication.errors import LogCleaned, Loopi
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move_checkpoint, position
+from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import doubts, lineage_of
 from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor, was_left_after
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
@@ -211,6 +215,37 @@ def _replaced_by_rollback(row: Shard) -> OriginReplaced:
     return OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
 
 
+def checkpoint_hash(target: End, stream: Stream, table: EventTable, where: RowPosition) -> str:
+    """Return the hash of the origin's commit ``where.at``, as whoever brought the rows up to there noted it in the commit that did so.
+
+    "" if no log tells any more. A cut-over hands the checkpoint on without it, so the tables before ``table`` are looked at, too.
+    """
+    tables = [(table.shard, table.store)]
+    for row, store in tables:
+        try:
+            found = _noted_hash(stream, store, where)
+        except TableMissing:
+            found = ""
+        if found:
+            return found
+        before = sorted(target.retired_for(row.shard), key=lambda before: before.generation, reverse=True)
+        tables += [(old, target.env.table_store(old.uri, old.table_id)) for old in before]
+    return ""
+
+
+def _noted_hash(stream: Stream, store: ReadStore, where: RowPosition) -> str:
+    """Look from the newest commit back as far as the log goes. Raises TableMissing."""
+    wanted = {"origin": stream.origin, "shard": where.shard, "hi": where.at}
+    for version in range(list_log(store).version, -1, -1):
+        try:
+            about = about_of(read_commit(store, version)) or {}
+        except LogTruncated:
+            return ""
+        if about.get("commit_hash") and wanted.items() <= about.items():
+            return str(about["commit_hash"])
+    return ""
+
+
 def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, where: RowPosition) -> None:
     """Raise unless ``table`` is still the target's live table, and its rows are where both ledgers say.
 
@@ -225,8 +260,11 @@ def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, wher
 
 
 def write_position(stream: Stream, table: EventTable, where: RowPosition) -> None:
-    """Write down in ``table`` where its rows stand. Raises CheckpointMoved."""
-    move_checkpoint(table.store, table.head, Span(stream, where.shard, where.own, where.at, None))
+    """Write down in ``table`` where its rows stand. Raises CheckpointMoved.
+
+    Which commit of the origin that was is said by the table that brought it (``checkpoint_hash``).
+    """
+    move_checkpoint(table.store, table.head, Span(stream, where.shard, where.own, where.at, None, commit_hash=""))
 
 
 def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: RowPosition) -> str:
@@ -237,9 +275,9 @@ def follow_rows(ends: StreamEnds, stream: Stream, table: EventTable, drained: Ro
     new = successor(ends.origin.env, ends.origin.state, drained.shard, drained.at)
     if new is None or not _made_the_same(ends, table.shard.shard, drained.shard, new):
         return f"the origin's rows moved from {drained.shard} to another table, by a rewrite or back; the target has not done the same"
-    move_checkpoint(
-        table.store, table.head, Span(stream, new.shard, row_position_in(ends.target, stream, table, new.shard).own, new.after, None)
-    )
+    row, own = ends.origin.state.shards[new.shard], row_position_in(ends.target, stream, table, new.shard).own
+    known = commit_hash(ends.origin.env.table_store(row.uri, row.table_id), new.after)
+    move_checkpoint(table.store, table.head, Span(stream, new.shard, own, new.after, None, known))
     return ""
 
 
