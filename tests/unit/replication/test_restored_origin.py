@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.core.ledger.admin.backup import restore as restore_ledger
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
@@ -201,6 +202,26 @@ def test_restored_origin_a_restore_that_dies_behind_its_commit_is_where_the_stre
     two.insert("a", {"id": 12})
     assert two.state("a", "b").error is None
     assert two.rows("a") == two.rows("b")
+
+
+@pytest.mark.parametrize("rows", [(10,), (10, 11)], ids=["while its log is shorter", "when it is as long again"])
+def test_restored_origin_a_restore_does_not_take_what_came_after_the_backup_for_brought(rows: Sequence[int], tmp_path: Path) -> None:
+    """The other environment had as many versions of the table before it was lost."""
+    two = make_replicas(tmp_path, (FIRST, ""))
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    restore(two.env("b"), two.env("a"), CollectionName("trips"), allow_lossy=True, jobs=lambda: two.runner)
+    shutil.copytree(two.path("a"), tmp_path / "kept")
+    two.insert("a", {"id": 2})
+    two.insert("a", {"id": 3})
+    two.bring("a", "b")
+    from_backup(two, tmp_path / "kept")
+    for number in rows:
+        two.insert("a", {"id": number})
+    two.insert("b", {"id": 51})
+    with pytest.raises(RestoreWouldLose):
+        restore(two.env("b"), two.env("a"), CollectionName("trips"), jobs=lambda: two.runner)
+    assert {row["id"] for row in two.rows("a")} >= set(rows)
 
 
 @pytest.mark.parametrize("column", ["d INT", "d INT DEFAULT 7"])

@@ -34,7 +34,13 @@ from airflow_provider_schemamig.core.replication.stream.compatibility import Map
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
-from airflow_provider_schemamig.core.replication.stream.position import StreamEnds, check_no_rows_restored, row_position_in
+from airflow_provider_schemamig.core.replication.stream.position import (
+    RowPosition,
+    StreamEnds,
+    check_no_rows_restored,
+    checkpoint_hash,
+    row_position_in,
+)
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -211,17 +217,30 @@ def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -
 
 def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
     """Raise RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
-    origins = ends.origin.state.shard_of(stream.collection)
-    there = ends.origin.env.table_store(origins.uri, origins.table_id)
+    there = table_at(ends.origin.env, ends.origin.state.shard_of(stream.collection))
     tables = [table]
     for looked_at in tables:
-        own, came_from = _own_commits(stream, looked_at, position(there, ends.back(stream.collection), looked_at.shard.shard).version)
+        own, came_from = _own_commits(stream, looked_at, _known_to_origin(ends, ends.back(stream.collection), there, looked_at))
         if own:
             raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(own), first=own[-1])
         for row in ends.target.retired_for(looked_at.shard.shard):
             if came_from is None or row.shard in came_from:
                 with contextlib.suppress(TableMissing):
                     tables.append(table_at(ends.target.env, row, row.sealed_version))
+
+
+def _known_to_origin(ends: StreamEnds, back: Stream, there: EventTable, table: EventTable) -> int:
+    """Return the version of ``table``, the target's, up to which ``there``, the origin's, has its rows by the stream ``back``.
+
+    It has none for certain if the table was brought back from a copy of before, because its versions since are other commits.
+    """
+    own = position(there.store, back, table.shard.shard)
+    if own.version == NOTHING:
+        return NOTHING
+    known = checkpoint_hash(ends.origin, back, there, RowPosition(table.shard.shard, own.version, own))
+    now = commit_hash(table.store, own.version)
+    is_same = own.version <= table.head.version and (not known or now in ("", known))
+    return own.version if is_same else NOTHING
 
 
 def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequence[int], set[str] | None]:
