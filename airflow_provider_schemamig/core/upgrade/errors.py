@@ -215,7 +215,10 @@ class DeploymentOpen(Conflict):
 
     code = "deployment_open"
     message = "generation {generation} is promoted and not committed yet."
-    next_action = "Let it finish, or roll it back, then try again."
+    next_action = (
+        "Wait until it has ended, then try again. If nobody is at work on it, because it was killed: `schemamig upgrade` goes on, "
+        "`schemamig rollback` takes it back."
+    )
     generation: int
 
 

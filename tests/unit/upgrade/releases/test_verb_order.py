@@ -109,6 +109,7 @@ def test_no_cleanup_and_no_contract_while_a_deployment_is_open(lake: Lake) -> No
     with refused("deployment_open") as found:
         commands.cleanup(lake.env, generation)
     assert found[0].retryable
+    assert "`schemamig upgrade` goes on, `schemamig rollback` takes it back" in found[0].next_action, "it may have been killed"
     for at_once in (False, True):
         with refused("deployment_open"):
             commands.contract(lake.env, at_once=at_once)
