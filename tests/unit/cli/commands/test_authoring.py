@@ -233,6 +233,8 @@ def test_the_example_job_uses_what_exists() -> None:
     text = (ROOT / "docs/ci.md").read_text()
     job = yaml.safe_load(text.partition("`.github/workflows/release.yml`:\n\n```yaml\n")[2].partition("```")[0])
     runs = [step["run"] for step in job["jobs"]["check"]["steps"] if "run" in step]
+    wheel = runs[0].removeprefix("pip install wheels/")
+    assert f"dist/{wheel}[spark]" in (ROOT / "docs/installation.md").read_text(), "no package index has it: the job takes the wheel"
     assert runs[1:] == [
         "schemamig lint --release flights_lake --format github",
         "schemamig check --release flights_lake",
