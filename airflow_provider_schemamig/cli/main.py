@@ -133,10 +133,12 @@ class _Ledger(CommandGroup):
 
 app = typer.Typer(name="schemamig", cls=_Root, no_args_is_help=True, pretty_exceptions_enable=False)
 app.callback()(root)
+#: Without a heading of their own they would stand before all others.
+_GROUPS = "Groups of commands"
 _SCHEMA_HELP = "Which environment has which schema, and which replication waits for it."
-app.add_typer(typer.Typer(cls=_Schema, no_args_is_help=True, help=_SCHEMA_HELP), name="schema")
+app.add_typer(typer.Typer(cls=_Schema, no_args_is_help=True, help=_SCHEMA_HELP), name="schema", rich_help_panel=_GROUPS)
 _LEDGER_HELP = "Look at an environment's ledger, keep it, repair it."
-app.add_typer(typer.Typer(cls=_Ledger, no_args_is_help=True, help=_LEDGER_HELP), name="ledger")
+app.add_typer(typer.Typer(cls=_Ledger, no_args_is_help=True, help=_LEDGER_HELP), name="ledger", rich_help_panel=_GROUPS)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,11 @@ def test_a_question_of_several_lines_is_asked_whole(run: Run, product: Product) 
 def test_no_flag_has_a_type() -> None:
     for command in (["status"], ["ledger", "edit"], ["schema", "status"], ["plan"], []):
         assert "<bool>" not in CliRunner().invoke(app, [*command, "--help"]).output
+
+
+def test_help_begins_with_what_one_does_first_and_ends_with_the_groups_of_commands() -> None:
+    headings = re.findall(r"╭─ (.*?) ─+╮", CliRunner().invoke(app, ["--help"]).output)
+    assert (headings[:2], headings[-1]) == (["Options", "Write a release"], "Groups of commands")
 
 
 def test_an_open_hold_is_no_conflict_that_a_retry_gets_past(run: Run, lake: Path, second: Path) -> None:
