@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 400
 #: Characters of a line of Markdown: of text, and of a table's row.
-MAX_TEXT, MAX_ROW = 160, 250
+MAX_TEXT, MAX_ROW = 150, 250
 #: Words of one sentence in the docs, and where it ends.
 MAX_WORDS = 60
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"*\[(])")
