@@ -137,7 +137,9 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
         ends = "`schemamig contract` has run"
         if hold["by_hand"]:
             ends = f"somebody ends it, as the ledger was restored since: `schemamig contract --generation {hold['generation']}`"
-        text = Text(f"The hold of {before} ended {until}: `schemamig rollback`{often} goes back until {ends}.", style="yellow")
+        text = Text(
+            f"The hold of {hold['to']} ended {until}: `schemamig rollback`{often} goes back to {before} until {ends}.", style="yellow"
+        )
         for node in hold.get("kept_by", ()):
             text.append(
                 f"\n  kept by node {node['id']}, which works with {node['release']} since {minute_of(node['since'])}"

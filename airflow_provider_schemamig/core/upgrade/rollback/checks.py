@@ -38,7 +38,9 @@ def to_roll_back(state: State) -> Deployment:
     if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
         raise NothingToRollBack(why=f"{deployment.target} is the environment's first release", first=_BY_RELEASE)
     if deployment.state is DeploymentState.COMMITTED:
-        raise NothingToRollBack(why=f"the hold of {deployment.target} is over, contract has begun", first=_BY_RELEASE)
+        hold = state.holds.get(deployment.generation)
+        begun = ", and contract has begun" if hold is not None and hold.state is HoldState.CONTRACTING else ""
+        raise NothingToRollBack(why=f"the hold of {deployment.target} is over{begun}", first=_BY_RELEASE)
     raise NothingToRollBack(
         why=f"generation {deployment.generation} is {deployment.state.value} already",
         first="Look at `schemamig status`: it names the release that the environment is at.",

@@ -71,7 +71,8 @@ def test_status_names_the_node_that_keeps_a_hold_that_is_over(tmp_path: Path, pa
         make_holds_due(lake)
         found = CliRunner().invoke(app, ["status", "--env", lake.env.location.uri])
         (hold,) = commands.status(lake.env).to_json()["holds"]
-    assert "The hold of 1.0.0 ended" in found.stdout
+    assert "The hold of 1.1.0 ended" in found.stdout
+    assert f"`schemamig rollback --env {lake.env.location.uri}` goes back to 1.0.0 until" in " ".join(found.stdout.split())
     assert "is open until" not in found.stdout
     assert "kept by node dashboard, which works with 1.0.0 since" in found.stdout
     (node,) = hold["kept_by"]

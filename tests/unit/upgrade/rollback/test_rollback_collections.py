@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
@@ -179,7 +181,17 @@ def test_the_hold_is_over(tmp_path: Path) -> None:
     lake.upgrade(lake.second, hold=timedelta(0))
     with refused("nothing_to_roll_back") as found:
         commands.rollback(lake.env)
-    assert "the hold of 1.1.0 is over" in found[0].message
+    assert found[0].message.endswith(": the hold of 1.1.0 is over.")
+
+
+def test_the_hold_is_over_and_its_contract_was_killed(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, A, A + B, "")
+    lake.upgrade(lake.second)
+    hold = lake.state.holds[Generation(2)]
+    LedgerWriter(lake.env).transact(lambda state: [Put(replace(hold, state=HoldState.CONTRACTING))])
+    with refused("nothing_to_roll_back") as found:
+        commands.rollback(lake.env)
+    assert found[0].message.endswith(": the hold of 1.1.0 is over, and contract has begun.")
 
 
 def test_rolled_back_already(tmp_path: Path) -> None:
