@@ -127,6 +127,8 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
         self.seal_seconds = seal_seconds
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_schemamig.core.html.moments import back_to
+
         found: dict[str, Any] = super().execute(context)
         self.write_report(found["generation"])
         run_notes.say(
@@ -138,7 +140,7 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
             if hold["generation"] == found["generation"] and hold["state"] == "open":
                 until = _moment(hold["until"])
                 way = self.typed(
-                    f"the way back to {hold['from']} is open until {until}: `schemamig rollback`, or the DAG schemamig_rollback."
+                    f"the way back to {back_to(hold)} is open until {until}: `schemamig rollback`, or the DAG schemamig_rollback."
                 )
                 self.log.info("%s: %s", self.environment, visible(way))
         return found
@@ -191,6 +193,7 @@ class ContractOperator(LeaderOperator, LineageOperator):
 
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.html.moments import back_to
         from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
 
         generation = None if self.generation is None else as_generation(self.generation)
@@ -202,7 +205,7 @@ class ContractOperator(LeaderOperator, LineageOperator):
             self.skip_for(str(in_use))
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
-            open_until = (f"the way back to {hold['from']} stays open until {_moment(hold['until'])}" for hold in outcome.pending)
+            open_until = (f"the way back to {back_to(hold)} stays open until {_moment(hold['until'])}" for hold in outcome.pending)
             self.skip_for("; ".join(["No hold is over", *open_until]) + ".")
         if lineage.is_on():
             touched = [stage.collection for stage in outcome.stages if stage.collection is not None and stage.table_version is not None]

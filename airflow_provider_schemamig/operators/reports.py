@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_provider_schemamig.core.html.moments import back_to
 from airflow_provider_schemamig.core.html.render import blocked, once, size
 from airflow_provider_schemamig.visible import visible
 
@@ -167,7 +168,7 @@ def _rollback_lines(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime)
         yield f"- `schemamig rollback --env {shlex.quote(asked.environment)}`, or the DAG schemamig_rollback"
     yield from _by_text(plan["explanations"], "rollback")
     yield from (
-        f"- Until {hold['until']} there is a way back to {hold['from']} (generation {hold['generation']})" for hold in plan["pending"]
+        f"- Until {hold['until']} there is a way back to {back_to(hold)} (generation {hold['generation']})" for hold in plan["pending"]
     )
 
 

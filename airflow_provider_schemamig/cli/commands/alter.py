@@ -54,9 +54,11 @@ def alter(
         from airflow_provider_schemamig.cli.render.plan import show_plan
 
         show_plan(to, report, explain=True)
-        if not kept and any(stage.kind in ("contract", "retire") for stage in report.explained):
-            to.print("With --hold 0 (the default) the hold is over at once: what is dropped is deleted, and there is no way back.")
-            to.print("`--hold 24h` keeps it for a day, and `schemamig rollback` takes the change back.")
+        if not kept and report.explained:
+            drops = any(stage.kind in ("contract", "retire") for stage in report.explained)
+            gone = "what is dropped is deleted, and there" if drops else "there"
+            to.print(f"With --hold 0 (the default) the hold is over at once: {gone} is no way back after the commit.")
+            to.print("With `--hold 24h`, `schemamig rollback` takes the change back for a day.")
 
     document = report.to_json(explained=True)
     if report.refusals:

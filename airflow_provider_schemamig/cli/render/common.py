@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from airflow_provider_schemamig.cli.console import lines_of
+from airflow_provider_schemamig.core.html.moments import back_to
 from airflow_provider_schemamig.core.html.render import size
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, refusals_of
@@ -126,7 +127,7 @@ def show_pending(to: Console, pending: Sequence[Mapping[str, Any]]) -> None:
 
 def hold_text(hold: Mapping[str, Any]) -> Text:
     """Say until when there is a way back, or that its time is over, and the nodes that keep it open longer (``kept_by``)."""
-    before, until, cost = hold["from"], minute_of(hold["until"]), _cost(hold)
+    before, until, cost = back_to(hold), minute_of(hold["until"]), _cost(hold)
     often = f", run {hold['rollbacks']} times," if hold["rollbacks"] > 1 else ""
     if hold["state"] == "keeping":
         kept = f"{hold['to']} was rolled back; the rows that stayed behind are kept until {until}{cost}"
@@ -146,9 +147,7 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
                 f" (counts as alive until {minute_of(node['lease_until'])})"
             )
         return text
-    return Text(
-        f"The way back to {hold['from']} is over: `schemamig contract` takes away what it needed ({hold['state']}).", style="yellow"
-    )
+    return Text(f"The way back to {before} is over: `schemamig contract` takes away what it needed ({hold['state']}).", style="yellow")
 
 
 def _cost(hold: Mapping[str, Any]) -> str:

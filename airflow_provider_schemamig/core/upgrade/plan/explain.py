@@ -314,7 +314,8 @@ class _Explainer:
         return Explanation("retire", stage.collection, "after the hold: delete the old shard", irreversible=gone)
 
     def visit_commit(self, stage: s.Commit) -> Explanation:
-        what = f"{stage.source or 'nothing'} -> {stage.target}: one ledger append, all collections together"
+        way = f"{stage.source or 'nothing'} -> {stage.target}" if not self._plan.target.ahead else f"stay at {stage.target}"
+        what = f"{way}: one ledger append, all collections together"
         return Explanation("commit", None, what, c.Cost.INSTANT)
 
     def _changes(self, stage: s.EvolutionStage) -> Explanation:

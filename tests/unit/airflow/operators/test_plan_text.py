@@ -163,7 +163,7 @@ def test_plan_text_what_a_rewrite_costs() -> None:
         estimates=[{"collection": "a", "input": "a", "rows": 6400000, "bytes": 1234567890, "files": 16}],
         timing={"seconds": 150.4},
         blocked_seconds=[1, 4],
-        pending=[{"generation": 3, "until": "2026-11-25T00:00:00+00:00", "from": "0.9.0"}],
+        pending=[{"generation": 3, "until": "2026-11-25T00:00:00+00:00", "from": "0.9.0", "to": "1.0.0"}],
     )
     text = text_of(plan)
     assert "- `a`: Spark reads 6,400,000 rows, 1.2 GB in 16 files of a and rewrites them" in text

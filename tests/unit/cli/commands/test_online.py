@@ -50,7 +50,15 @@ def test_a_dry_run_writes_nothing(lake: Path, run: Run) -> None:
     assert [stage["kind"] for stage in shown.document["stages"]] == ["change", "commit"]
     text = run("alter", "--env", lake, "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", "--dry-run").stdout
     assert "column:n ABSENT > DELETE > WRITE > REORG > PUBLIC" in " ".join(text.split())
+    assert "stay at 1.0.0: one ledger append" in text
+    assert "With --hold 0 (the default) the hold is over at once: there is no way back after the commit." in " ".join(text.split())
+    assert "over at once" not in run("alter", "--env", lake, "ALTER TABLE a ADD COLUMN n INT", "--dry-run", "--hold", "1h").stdout
     assert tree(lake) == before
+
+
+def test_the_way_back_of_an_alter_leads_to_what_was_before_it(lake: Path, run: Run) -> None:
+    done = run("alter", "--env", lake, "ALTER TABLE a ADD COLUMN n INT", "--hold", "1h").stdout
+    assert "The way back to 1.0.0 as it was before generation 2 is open until" in " ".join(done.split())
 
 
 def test_online_a_statement(lake: Path, run: Run) -> None:

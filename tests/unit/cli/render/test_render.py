@@ -48,7 +48,7 @@ def test_a_plan_is_a_tree_of_moments() -> None:
         "│   ├── add gust double\n"
         "│   └── rename origin to airport\n"
         "└── planes  add seats int  instant\n"
-        "Cut over and commit  the environment is at the new release afterwards\n"
+        "Cut over and commit  in force from the commit on\n"
         "└── 1.0.0 -> 1.1.0: one ledger append, all collections together  instant\n"
         "Contract  what is taken away for good, and when\n"
         "└── flights  drop hour  instant\n"
