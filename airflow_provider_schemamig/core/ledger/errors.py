@@ -194,10 +194,24 @@ class NumbersExhausted(Refusal):
 
 
 class BackupUnusable(Refusal):
-    """A backup folder that is incomplete or altered, or a place where it would overwrite something else."""
+    """A backup folder that is incomplete or altered, or a place where it would overwrite something else.
+
+    ``is_made``: the backup was to be made there, not restored from there.
+    """
 
     code = "backup_unusable"
-    message = "the backup in {folder} cannot be used: {reason}."
-    next_action = "Use another backup, or another target: a restore never overwrites what is there."
     folder: str
     reason: str
+    is_made: bool = False
+
+    @property
+    def message(self) -> str:
+        if self.is_made:
+            return f"no backup is made in {self.folder}: {self.reason}."
+        return f"the backup in {self.folder} cannot be used: {self.reason}."
+
+    @property
+    def next_action(self) -> str:
+        if self.is_made:
+            return "Give a folder of its own, outside of every environment and table: a backup never overwrites what is there."
+        return "Use another backup, or another target: a restore never overwrites what is there."

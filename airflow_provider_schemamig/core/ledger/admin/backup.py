@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.admin.first_commit import Leap, is_leap, leap_over
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
-from airflow_provider_schemamig.core.ledger.existence import require_free_place
+from airflow_provider_schemamig.core.ledger.existence import no_environment, require_free_place
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, ended_in, read_history
 from airflow_provider_schemamig.core.ledger.objects.plan_store import PLANS
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState
@@ -54,8 +54,7 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
     target = place.store()
     if target.exists(_MANIFEST):
         raise _taken(folder)
-    if target.names(LOG) or _real(place.location.child(_kept_as(FOLDER))) == _real(env.location.child(*FOLDER.split("/"))):
-        raise BackupUnusable(folder=folder, reason="an environment is there, and a backup has a folder of its own")
+    _check_free(place, env, folder)
     source = env.store()
     checksums = {}
     keys = list(_keys(reader, source, version))
@@ -71,6 +70,22 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
     found = check_rows(env, version, rows)
     notes = (f"it is not sound: {len(found)} finding(s), {found[0].code} at {found[0].where} for one",) if found else ()
     return Backup(version, len(checksums), notes)
+
+
+def _check_free(place: EnvironmentRoot, env: EnvironmentRoot, folder: str) -> None:
+    """Raise BackupUnusable where a backup would lie in a table, whose VACUUM deletes what is not its own, or be lost with an
+    environment."""
+
+    def refused(reason: str) -> BackupUnusable:
+        return BackupUnusable(folder=folder, reason=reason, is_made=True)
+
+    if place.store().names(LOG) or _real(place.location.child(_kept_as(FOLDER))) == _real(env.location.child(*FOLDER.split("/"))):
+        raise refused("an environment is there")
+    there = no_environment(place)
+    if there.is_table:
+        raise refused("it is the folder of a Delta table, or inside of one, and its VACUUM deletes what is not its own")
+    if there.around is not None:
+        raise refused(f"it is inside of the environment {there.around}, and would be lost with it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +241,7 @@ def _tables(env: EnvironmentRoot) -> Iterator[str]:
 
 
 def _of_something_else(folder: str, key: str) -> BackupUnusable:
-    return BackupUnusable(folder=folder, reason=f"it holds a {key} of something else")
+    return BackupUnusable(folder=folder, reason=f"it holds a {key} of something else", is_made=True)
 
 
 def _real(place: Location) -> str:
@@ -240,7 +255,7 @@ def _kept_as(key: str) -> str:
 
 
 def _taken(folder: str) -> BackupUnusable:
-    return BackupUnusable(folder=folder, reason="there is a backup already")
+    return BackupUnusable(folder=folder, reason="there is a backup already", is_made=True)
 
 
 def _put(store: Store, key: str, data: bytes, other: BackupUnusable) -> None:

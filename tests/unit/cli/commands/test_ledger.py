@@ -177,3 +177,24 @@ def test_a_backup_of_a_damaged_ledger_says_so(run: Run, env: Path, tmp_path: Pat
     ran = run("ledger", "backup", tmp_path / "kept", "--env", env)
     assert ran.exit_code == 0
     assert 'not sound: 1 finding(s), unreadable_row at holds "1"' in ran.stdout
+
+
+def test_no_backup_is_made_in_an_environment_or_in_a_table(run: Run, unchanged: Path, tmp_path: Path) -> None:
+    """It would be lost together with what it is to bring back, or a VACUUM would delete it."""
+    (table,) = (unchanged / "flights").iterdir()
+    for folder, reason in (
+        (unchanged, "an environment is there"),
+        (unchanged / "backup", f"it is inside of the environment file://{unchanged}"),
+        (table, "it is the folder of a Delta table"),
+        (table / "backup", "it is the folder of a Delta table, or inside of one"),
+    ):
+        error = refused(run, "ledger", "backup", "--env", unchanged, folder, code="backup_unusable")
+        assert error["message"].startswith(f"no backup is made in {folder}: {reason}"), folder
+        assert (error["next"].split(",")[0], "restore" in error["next"]) == ("Give a folder of its own", False)
+
+
+def test_a_second_backup_in_one_folder_is_told_of_backups_and_not_of_a_restore(run: Run, unchanged: Path, tmp_path: Path) -> None:
+    assert run("ledger", "backup", "--env", unchanged, tmp_path / "kept").exit_code == 0
+    error = refused(run, "ledger", "backup", "--env", unchanged, tmp_path / "kept", code="backup_unusable")
+    assert error["message"] == f"no backup is made in {tmp_path / 'kept'}: there is a backup already."
+    assert "a backup never overwrites what is there" in error["next"]
