@@ -35,6 +35,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_NAME = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK, errno.ENOSYS})
 #: What a killed process leaves beside the file that it was about to make: ours, and object_store's, which delta-rs writes with.
@@ -212,6 +213,8 @@ def _as_ours(error: OSError, uri: str) -> SchemamigError:
         return ObjectMissing(uri=uri)
     if error.errno == errno.EEXIST:
         return ObjectExists(uri=uri)
+    if error.errno in _NO_NAME:
+        return InvalidLocation(uri=uri, rule=f"its file system cannot have such a path ({error.strerror})")
     if error.errno == errno.EROFS:
         return StorageReadOnly(uri=uri)
     if error.errno in _FULL:
@@ -225,8 +228,14 @@ def _make_folders(folder: str) -> None:
     parent = os.path.dirname(folder)
     if not os.path.isdir(parent):
         _make_folders(parent)
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(folder)
+    except FileExistsError:
+        pass
+    except FileNotFoundError as error:
+        if not os.path.isdir(parent):
+            raise
+        raise PermissionError(errno.EACCES, "its file system makes no folders") from error  # /proc says it in this way
     _sync_folder(parent)
 
 

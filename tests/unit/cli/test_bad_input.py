@@ -37,6 +37,12 @@ def test_no_usable_uri(run: Run, new_release: Path, uri: str) -> None:
     refused(run, "plan", "--env", uri, "--release", new_release, code="invalid_location")
 
 
+def test_a_name_that_no_file_system_has_is_no_conflict(run: Run) -> None:
+    """Trying again helps nobody."""
+    error = refused(run, "status", "--env", "/" + 300 * "x", code="invalid_location")
+    assert "File name too long" in error["message"]
+
+
 def test_no_environment_named(run: Run, new_release: Path) -> None:
     for arguments in (["plan", "--release", new_release], ["status"], ["ledger", "dump"]):
         ran = run(*arguments, "--json")

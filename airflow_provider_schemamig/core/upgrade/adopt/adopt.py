@@ -43,7 +43,7 @@ from airflow_provider_schemamig.core.release.sql.render import create_table_text
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey, Key
-from airflow_provider_schemamig.core.storage import Location
+from airflow_provider_schemamig.core.storage import Location, probe_put_if_absent, require_safe_log_store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
 from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
@@ -122,6 +122,9 @@ def adopt(
         return Adoption(state.release.version, None, (), (), ())
     found = look(env, state, given)
     release = _release(release_dir, state, found)
+    if state is None:  # a place where no ledger can be is refused before the release folder gets a file
+        require_safe_log_store(env.store())
+        probe_put_if_absent(env.store(), env.SYSTEM_FOLDER)
     files = release.written.write() if release.written is not None else ()
     return _record(env, ledger, state, release, found, files)
 

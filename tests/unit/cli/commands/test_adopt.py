@@ -124,3 +124,13 @@ def test_a_table_where_its_own_rewrite_would_go_is_taken_with_a_note(run: Run, s
     assert (
         " ".join(shown.stdout.split()).count("it lies where its rewrite or replacement would go, which will be refused (inside_table)") == 1
     )
+
+
+def test_where_no_folder_can_be_made_adopt_writes_nothing_and_says_so(run: Run, site: Site) -> None:
+    """/proc says of a folder that is to be made that it is not there."""
+    table = ("--table", f"flights={site.table('flights')}")
+    for env, release in (("/proc/lake", site.release), (site.folder / "lake", "/proc/release")):
+        error = refused(run, "adopt", "--create", "--env", env, "--release", release, *table, code="storage_forbidden")
+        assert "its file system makes no folders" in error["message"]
+    assert not site.release.exists()
+    assert [path for path in (site.folder / "lake").rglob("*") if path.is_file()] == []
