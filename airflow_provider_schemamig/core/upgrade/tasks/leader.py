@@ -268,7 +268,9 @@ def upgrade(
             return there
         there = replace(there, pending=pending_holds(LedgerReader(env).state()))
         done = _once_committed("contract", lambda: contract(env, listen=listen), there)
-        return replace(there, stages=done.stages, pending=done.pending, notes=done.notes)
+        held = ("no hold was ended: --end-hold does so only with a newer release; `schemamig contract --now` ends them without one",)
+        is_left = end_hold and any(hold["state"] == "open" for hold in done.pending)
+        return replace(there, stages=done.stages, pending=done.pending, notes=(*done.notes, *(held if is_left else ())))
     return go_through(env, checked, checked.generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen)
 
 

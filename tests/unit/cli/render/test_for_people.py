@@ -145,6 +145,13 @@ def test_no_flag_has_a_type() -> None:
         assert "<bool>" not in CliRunner().invoke(app, [*command, "--help"]).output
 
 
+def test_end_hold_without_a_newer_release_says_that_it_ended_nothing(run: Run, lake: Path, second: Path) -> None:
+    assert run("upgrade", "--env", lake, "--release", second).exit_code == 0
+    told = " ".join(run("upgrade", "--env", lake, "--release", second, "--end-hold").stdout.split())
+    assert f"no hold was ended: --end-hold does so only with a newer release; `schemamig contract --env {lake} --now` ends them" in told
+    assert "no hold" not in run("upgrade", "--env", lake, "--release", second).stdout
+
+
 def test_help_begins_with_what_one_does_first_and_ends_with_the_groups_of_commands() -> None:
     headings = re.findall(r"╭─ (.*?) ─+╮", CliRunner().invoke(app, ["--help"]).output)
     assert (headings[:2], headings[-1]) == (["Options", "Write a release"], "Groups of commands")
