@@ -24,22 +24,24 @@ class LedByAnother(Fenced):
 class NoEnvironment(Refusal):
     """There is no environment at this place.
 
-    ``is_table``: a Delta table is there; ``around``: the URI of the environment that the place lies in, ``inside``: of one that lies in it;
-    ``remains``: what is there of an environment that has lost its ledger. None of them is a place for a new one.
+    ``is_table``: a Delta table is there; ``is_release``: a release folder; ``around``: the URI of the environment that the place lies in,
+    ``inside``: of one that lies in it; ``remains``: what is there of an environment that has lost its ledger. None of them is a place for a
+    new one.
     """
 
     code = "no_environment"
     uri: str
     is_table: bool = False
+    is_release: bool = False
     around: str | None = None
     inside: str | None = None
     remains: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
-        if self.remains and not self.is_table and self.around is None:
+        if self.remains and not self.is_table and not self.is_release and self.around is None:
             return f"there is no ledger at {self.uri}, but what an environment had there: {listed(self.remains, 3)}."
-        table = ", but a Delta table" if self.is_table else ""
+        table = ", but a Delta table" if self.is_table else ", but a release folder" if self.is_release else ""
         around = f"; it lies in the environment at {self.around}" if self.around is not None else ""
         inside = f"; the one at {self.inside} lies in it" if self.inside is not None else ""
         return f"there is no schemamig environment at {self.uri}{table}{around}{inside}."
@@ -50,6 +52,8 @@ class NoEnvironment(Refusal):
             return f"Give that environment's URI: {self.around or self.inside}."
         if self.is_table:
             return "Give the root of an environment, not a table's folder; `schemamig adopt` takes a table under management."
+        if self.is_release:
+            return "Give the root of an environment; a release folder is what --release takes."
         if self.remains:
             return (
                 "Bring the ledger back: `schemamig ledger restore` does it from a backup, `schemamig ledger rebuild` from the tables. "

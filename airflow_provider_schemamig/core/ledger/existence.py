@@ -14,6 +14,8 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 _LOG = "_delta_log"
+#: What every release folder has. An environment in one would lie in the repository that the folder is part of.
+_RELEASE = "release.toml"
 #: How far below a place another environment is looked for, and by how many listings at most.
 _LEVELS, _LISTINGS = 3, 200
 _AFTER_THE_LEDGER = ("history", "keys", "nodes", "preparing", "replicas", "reports")
@@ -33,7 +35,7 @@ def require_environment(env: EnvironmentRoot, *, create: bool = False) -> None:
 
 
 def require_free_place(env: EnvironmentRoot) -> None:
-    """Raise NoEnvironment where a ledger can be neither made nor brought back: in a table's folder, and in another environment.
+    """Raise NoEnvironment where a ledger can be neither made nor brought back: in a table's or a release's folder, in another environment.
 
     Where one had been, it may come back whatever was made around it since.
     """
@@ -42,7 +44,7 @@ def require_free_place(env: EnvironmentRoot) -> None:
 
 
 def _is_taken(missing: NoEnvironment) -> bool:
-    return not missing.remains and (missing.is_table or missing.around is not None)
+    return not missing.remains and (missing.is_table or missing.is_release or missing.around is not None)
 
 
 def no_environment(env: EnvironmentRoot) -> NoEnvironment:
@@ -52,6 +54,7 @@ def no_environment(env: EnvironmentRoot) -> NoEnvironment:
         missing.remains = _remains(env)
     with contextlib.suppress(SchemamigError):  # a folder above may be nobody's to list: what was seen before that counts
         missing.is_table = _is_table(env)
+        missing.is_release = env.store().exists(_RELEASE)
         for parent in _parents(env):
             missing.is_table = missing.is_table or _is_table(parent)
             if _has_ledger(parent):

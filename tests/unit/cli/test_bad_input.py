@@ -43,6 +43,15 @@ def test_a_name_that_no_file_system_has_is_no_conflict(run: Run) -> None:
     assert "File name too long" in error["message"]
 
 
+def test_a_release_folder_is_no_place_for_an_environment(run: Run, old_release: Path) -> None:
+    before = tree(old_release)
+    for command in (("status",), ("upgrade", "--release", old_release, "--create"), ("ledger", "restore", old_release)):
+        error = refused(run, *command, "--env", old_release, code="no_environment")
+        assert error["message"].endswith(f"{old_release}, but a release folder.")
+        assert error["next"] == "Give the root of an environment; a release folder is what --release takes."
+    assert tree(old_release) == before
+
+
 def test_no_environment_named(run: Run, new_release: Path) -> None:
     for arguments in (["plan", "--release", new_release], ["status"], ["ledger", "dump"]):
         ran = run(*arguments, "--json")
