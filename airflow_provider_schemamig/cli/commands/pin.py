@@ -16,12 +16,17 @@ from airflow_provider_schemamig.cli.options import (
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
 
+#: Ten years, as of a hold.
+MOST_HOURS = 24 * 3650
+
 
 @answered
 def pin(
     env: EnvOption,
     collection: CollectionOption,
-    hours: Annotated[int, typer.Option("--hours", min=1, metavar="N", help="How much history a copy needs.", show_default=False)],
+    hours: Annotated[
+        int, typer.Option("--hours", min=1, max=MOST_HOURS, metavar="N", help="How much history a copy needs.", show_default=False)
+    ],
     holder: HolderOption = None,
     as_json: JsonOption = False,
 ) -> Answer:

@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
@@ -53,10 +54,15 @@ def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
 
 
 def unpin(env: EnvironmentRoot, collection: str, holder: str) -> bool:
-    """Give a pin up; the table's own settings come back with the last one. False if there was none. The row goes last."""
+    """Give a pin up; the table's own settings come back with the last one. False if there was none. The row goes last.
+
+    Raises UnknownCollection for a name that no collection ever had.
+    """
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
     state = ledger.state()
     found = [pinned for pinned in state.pins.values() if pinned.holder == holder and _name_of(state, pinned.shard) == collection]
+    if not found and collection not in state.objects and all(name != collection for name, _ in state.schemas):
+        raise UnknownCollection(collection=collection)
     for pinned in found:
         release_pin(env, ledger, pinned)
     if found:

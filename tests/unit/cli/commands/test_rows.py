@@ -162,6 +162,8 @@ def test_pins_are_counted_and_put_back(run: Run, env: Path) -> None:
     assert deltalake.DeltaTable(uri).metadata().configuration == before
     again = run("unpin", "--env", env, "--collection", "planes")
     assert (again.exit_code, again.stdout) == (0, f"{getpass.getuser()} has no pin on planes.\n")
+    refused(run, "unpin", "--env", env, "--collection", "plains", code="unknown_collection", collection="plains")
+    assert run("pin", "--env", env, "--collection", "planes", "--hours", 24 * 3650 + 1).exit_code == 2
 
 
 # --- tail and cancel -----------------------------------------------------------------------------------------------------------------
