@@ -113,6 +113,8 @@ def local_path(text: str) -> Path:
     disk."""
     from airflow_provider_schemamig.core.storage import Location
 
+    if not text.strip():  # an unset variable of a script, which would mean the working directory
+        raise typer.BadParameter("a folder has to be named; `.` is the working directory.")
     if "://" not in text:
         return Path(text)
     path = Location.parse(text).local_path

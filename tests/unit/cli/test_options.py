@@ -39,8 +39,9 @@ def test_options_no_hold(text: str) -> None:
 def test_a_folder_is_a_path_or_a_file_uri(tmp_path: Path) -> None:
     assert local_path("releases/a") == Path("releases/a")
     assert local_path(f"file://{tmp_path}") == tmp_path
-    with pytest.raises(typer.BadParameter):
-        local_path("s3://bucket/releases")
+    for text in ("s3://bucket/releases", "", " "):
+        with pytest.raises(typer.BadParameter):
+            local_path(text)
 
 
 @pytest.mark.parametrize(
