@@ -33,13 +33,16 @@ def history(
     known = LedgerReader(root).state().objects  # refused where no environment is, and where newer software wrote it
     found = [entry for entry in commands.read_history(root) if collection in (None, entry.collection)]
     document = {"entries": [entry_json(entry) for entry in reversed(found[-limit:])]}
-    shown = [entry_json(entry) for entry in reversed(once_each(found)[-limit:])]
+    each = once_each(found)
+    shown, older = [entry_json(entry) for entry in reversed(each[-limit:])], len(each) - limit
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.rows import show_history
 
         if shown:
             show_history(to, shown)
+            if older > 0:
+                to.print(f"{older:,} older: --limit {len(each)} shows all.", style="dim")
         elif collection is not None and collection not in known:
             to.print(f"There are no entries, and no collection of the name {collection}.")
         else:

@@ -38,6 +38,8 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     parts += [Text(), *map(_preparing, document["preparing"])] if document["preparing"] else []
     if document["deployments"]:
         parts += [Text(), _deployments(document["deployments"])]
+        older = len(document["deployments"]) - DEPLOYMENTS_SHOWN
+        parts += [Text(f"{older:,} older deployment(s): --json has them all.", style="dim")] if older > 0 else []
     for hold in document["holds"]:
         parts += [Text(), hold_text(hold)]
     if cluster:

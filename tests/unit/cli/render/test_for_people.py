@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.cli.render.lint import show_findings
-from airflow_provider_schemamig.cli.render.status import _elements
+from airflow_provider_schemamig.cli.render.status import DEPLOYMENTS_SHOWN, _elements
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.names import CollectionName
@@ -150,6 +150,19 @@ def test_end_hold_without_a_newer_release_says_that_it_ended_nothing(run: Run, l
     told = " ".join(run("upgrade", "--env", lake, "--release", second, "--end-hold").stdout.split())
     assert f"no hold was ended: --end-hold does so only with a newer release; `schemamig contract --env {lake} --now` ends them" in told
     assert "no hold" not in run("upgrade", "--env", lake, "--release", second).stdout
+
+
+def test_what_is_older_than_what_is_shown_is_counted(run: Run, lake: Path, second: Path) -> None:
+    """Nobody is to take the newest for all."""
+    assert "older:" not in run("history", "--env", lake).stdout
+    assert "older deployment" not in run("status", "--env", lake).stdout
+    for _ in range(DEPLOYMENTS_SHOWN):
+        assert run("upgrade", "--env", lake, "--release", second).exit_code == 0
+        assert run("rollback", "--env", lake).exit_code == 0
+    assert "1 older deployment(s): --json has them all." in run("status", "--env", lake).stdout
+    newest = run("history", "--env", lake, "--limit", 1).stdout
+    older = int(re.findall(r"(\d+) older: --limit", newest)[0])
+    assert "older:" not in run("history", "--env", lake, "--limit", older + 1).stdout
 
 
 def test_help_begins_with_what_one_does_first_and_ends_with_the_groups_of_commands() -> None:
