@@ -43,7 +43,7 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
             show_changes(to, item)
         show_files(to, done.files)
         show_notes(to, done.notes)
-        first = "read the module, say why, " if any(name.startswith("migrations/") for name in done.files) else ""
+        first = "read the module, " if any(name.startswith("migrations/") for name in done.files) else ""
         to.print(f"next: {first}commit the folder, then `schemamig upgrade`: the tables have it already.")
 
     return Answer(document, show)

@@ -41,4 +41,5 @@ def show_report(to: Console, document: Mapping[str, Any]) -> None:
         to.print(control_text(control))
     show_history(to, document["timeline"])
     if document["hold"] is not None:
+        to.print()
         to.print(hold_text({**document["hold"], "kept_by": []}))

@@ -30,7 +30,9 @@ _SHOWN = 12
 def show_test(to: Console, document: Mapping[str, Any], errors: Sequence[SchemamigError]) -> None:
     """Print a table of the paths, then the notes, then what failed."""
     counts = document["counts"]
-    to.print(Text(f"{document['name']} {document['version']}: {len(document['versions'])} versions, seed {document['seed']}", style="bold"))
+    to.print(
+        Text(f"{document['name']} {document['version']}: {len(document['versions'])} version(s), seed {document['seed']}", style="bold")
+    )
     to.print(_table(document["paths"]))
     for note in document["notes"]:
         print_indented(to, Text(note))

@@ -70,7 +70,7 @@ def test_a_failure_says_how_to_repeat_it(bad: Path) -> None:
 def test_faces_for_people(bad: Path) -> None:
     code, out, _ = run("test", "--release", bad, "--spark", "none")
     assert code == 1
-    assert "lake 1.1.0: 2 versions, seed 0" in out
+    assert "lake 1.1.0: 2 version(s), seed 0" in out
     assert re.search(r"1\.0\.0\.\.1\.1\.0 +failed +one version to the next", out)
     assert "1 passed, 2 failed" in out
     assert "path_failed  a" in out

@@ -74,6 +74,7 @@ def test_adopt_for_people(run: Run, site: Site) -> None:
     foreign.add_column(table, "door")
     taken = run("accept", "--env", env, "--release", release, "--collection", "flights")
     assert taken.stdout.startswith("taken over into 1.1.0\n  flights: add door STRING\n  migrations/v1_1_0.py\n")
+    assert "next: read the module, commit the folder, then `schemamig upgrade" in " ".join(taken.stdout.split()), "it says why already"
     gone = run("unmanage", "--env", env, "--collection", "flights")
     assert 'removal("flights")' in gone.stdout
     assert run("unmanage", "--env", env, "--collection", "flights").stdout == "flights is not managed any more.\n"

@@ -165,6 +165,11 @@ def test_what_is_older_than_what_is_shown_is_counted(run: Run, lake: Path, secon
     assert "older:" not in run("history", "--env", lake, "--limit", older + 1).stdout
 
 
+def test_a_report_has_the_way_back_in_a_paragraph_of_its_own(run: Run, lake: Path, second: Path) -> None:
+    assert run("upgrade", "--env", lake, "--release", second).exit_code == 0
+    assert "\n\nThe way back to 1.0.0 is open until" in run("report", "--env", lake, "--generation", 2).stdout
+
+
 def test_help_begins_with_what_one_does_first_and_ends_with_the_groups_of_commands() -> None:
     headings = re.findall(r"╭─ (.*?) ─+╮", CliRunner().invoke(app, ["--help"]).output)
     assert (headings[:2], headings[-1]) == (["Options", "Write a release"], "Groups of commands")
