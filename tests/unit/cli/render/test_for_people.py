@@ -152,7 +152,7 @@ def test_end_hold_without_a_newer_release_says_that_it_ended_nothing(run: Run, l
     assert "no hold" not in run("upgrade", "--env", lake, "--release", second).stdout
 
 
-def test_what_is_older_than_what_is_shown_is_counted(run: Run, lake: Path, second: Path) -> None:
+def test_status_and_history_count_what_is_older_than_what_they_show(run: Run, lake: Path, second: Path) -> None:
     """Nobody is to take the newest for all."""
     assert "older:" not in run("history", "--env", lake).stdout
     assert "older deployment" not in run("status", "--env", lake).stdout
