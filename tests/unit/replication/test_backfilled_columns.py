@@ -172,7 +172,7 @@ def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_i
 
 def insert_at(two: Replicas, moment: int) -> bool:
     """Upgrade a, and insert a row as the table is after its ``moment``-th commit; return whether there was one before the swap."""
-    commits, written = 0, []
+    commits, written = 0, list[bool]()
 
     def hook(when: str, what: str, key: str) -> None:
         nonlocal commits
