@@ -48,3 +48,8 @@ def complete(text: str, environment: str | None, release: str | None) -> str:
     for edit in edits(text, environment, release):
         text = text[: edit.start] + edit.new + text[edit.end :]
     return text
+
+
+def typed(command: str, environment: str) -> str:
+    """Return the command (a verb and its options) as it is typed for this environment: for documents, which stand in no text."""
+    return complete(f"`schemamig {command}`", environment, None).strip("`")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -16,7 +17,7 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, refu
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
 
 #: How a cost is coloured wherever it stands.
 COST_STYLES = {"none": "dim", "instant": "green", "online": "yellow", "rewrite": "red"}
@@ -45,10 +46,21 @@ def _show_one(to: Console, head: str, error: SchemamigError) -> None:
 
 
 def print_indented(to: Console, text: Text, by: int = 2) -> None:
-    """Print a text wrapped with a hanging indent and nothing after the last word (Rich's Padding would fill the line with spaces)."""
-    for line in lines_of(text, to.width - by):
-        line.rstrip()
-        to.print(Text(" " * by).append_text(line), no_wrap=True, overflow="ignore")
+    """Print an ``Indented`` text."""
+    to.print(Indented(text, by))
+
+
+@dataclass(frozen=True, slots=True)
+class Indented:
+    """A text with a hanging indent and nothing after the last word of a line (Rich's Padding would fill the line with spaces)."""
+
+    text: Text
+    by: int = 2
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        for line in lines_of(self.text, options.max_width - self.by):
+            line.rstrip()
+            yield Text(" " * self.by, no_wrap=True, overflow="ignore").append_text(line)
 
 
 #: Fields of errors that are somebody's names, which stay as they are written.

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_schemamig.cli.render.common import hold_text, table_of
+from airflow_provider_schemamig.cli.render.common import Indented, hold_text, table_of
 from airflow_provider_schemamig.cli.render.rows import control_text, pin_text, progress_cells, progress_table, touched_texts
 from airflow_provider_schemamig.core.times import minute_of
 
@@ -111,18 +111,23 @@ def _remark_text(item: Document) -> Text:
     return Text("; ").join([Text(text, style=style) for text, style in _remarks(item)])
 
 
-def _drift(collections: Mapping[str, Document]) -> Iterator[Text]:
+def _drift(collections: Mapping[str, Document]) -> Iterator[RenderableType]:
     for name, item in collections.items():
         for difference in item["drift"]:
             yield Text.assemble(("drift  ", "bold red"), (name, "cyan"), f"  {difference}")
-        yield from map(_way, item.get("ways_on", ()))
+        for way in item.get("ways_on", ()):
+            yield from _way(way)
 
 
-def _way(way: Document) -> Text:
-    """Render one of the three ways on from drift: what it would do, what that loses, or why it is not possible."""
-    does = "; ".join(way["does"]) if not way["why_not"] else "cannot: " + "; ".join(way["why_not"])
-    losses = f" (loses: {'; '.join(way['loses'])})" if way["loses"] and not way["why_not"] else ""
-    return Text.assemble("  ", (way["way"], "bold"), f"  {does}{losses}\n    ", (way["command"], "dim"))
+def _way(way: Document) -> Iterator[RenderableType]:
+    """Yield one of the three ways on from drift: what it would do, what that loses, and the command; or why it is not possible."""
+    name = (way["way"], "bold")
+    if way["why_not"]:
+        yield Indented(Text.assemble(name, f"  cannot: {'; '.join(way['why_not'])}"))
+        return
+    losses = f" (loses: {'; '.join(way['loses'])})" if way["loses"] else ""
+    yield Indented(Text.assemble(name, f"  {'; '.join(way['does'])}{losses}"))
+    yield Indented(Text(f"`{way['command']}`", style="dim"), by=4)
 
 
 def _elements(elements: Sequence[Document]) -> RenderableType:

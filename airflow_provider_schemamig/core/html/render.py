@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.html.moments import MOMENTS, back_to
 from airflow_provider_schemamig.core.html.runbook import entry_of
+from airflow_provider_schemamig.core.typed_commands import typed
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _templates() -> Environment:
         finalize=_shown,
     )
     found.filters |= {"at": at, "seconds": seconds, "size": size, "count": count, "ago": ago, "plain": plain, "moments": moments}
-    found.filters |= {"once": once, "outcome": outcome, "last_task": last_task, "entry": entry_of, "blocked": blocked, "back_to": back_to}
+    found.filters |= {"once": once, "outcome": outcome, "last_task": last_task, "entry": entry_of, "blocked": blocked}
+    found.filters |= {"back_to": back_to, "typed": typed}
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,13 @@ def test_a_pause_says_who_and_why_everywhere(lake: Lake) -> None:
     commands.pause(lake.env, "flights", by="ann", reason="month end")
     for view in (deployment_view(read(lake, "deployment")), drawn("environments.html", None, rows=[row(lake)], counts=[])):
         assert "ann" in view and "month end" in view and "paused" in view
+
+
+def test_the_command_that_promotes_an_approved_claim_is_quoted(lake: Lake) -> None:
+    generation = claimed(lake, lake.second)
+    commands.approve(lake.env, generation, lake.state.deployments[generation].plan_digest, "ann")
+    view = deployment_view({**read(lake, "deployment"), "environment": "file:///my lake"})
+    assert f"schemamig promote --env 'file:///my lake' --generation {generation}<" in unescape(view)
 
 
 def row(lake: Lake) -> Any:

@@ -10,6 +10,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.typed_commands import typed
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.unmanage import in_use
@@ -38,29 +39,32 @@ def _accept(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, A
     does = [] if reasons else [describe(change) for change in foreign.visible]
     if not reasons and foreign.has_other_id:
         does.append(f"the ledger knows the table by its id {foreign.head.table_id}")
-    return _way("accept", f"--env {env.location.uri} --release DIR --collection {name}", does, why_not=reasons)
+    return _way(env, "accept", f"--release DIR --collection {name}", does, why_not=reasons)
 
 
 def _revert(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, Any]:
     name = foreign.entry.collection
-    options = f"--env {env.location.uri} --collection {name}"
+    options = f"--collection {name}"
     try:
         found = reversal(table_store(env, state, foreign.entry.shard), foreign)
     except Refusal as refusal:  # names that changed hands: there is no telling which column is which
-        return _way("revert", options, [], why_not=(refusal.message.rstrip("."),))
+        return _way(env, "revert", options, [], why_not=(refusal.message.rstrip("."),))
     does = [] if found.impossible else [describe(change) for change in found.changes if change.cost is not Cost.NONE]
     if not found.impossible and foreign.has_other_id:
         does.append(f"the table gets its id {foreign.table_id} back")
     lossy = " --allow-lossy" if found.losses else ""
-    return _way("revert", options + lossy, does, loses=found.losses, why_not=found.impossible)
+    return _way(env, "revert", options + lossy, does, loses=found.losses, why_not=found.impossible)
 
 
 def _unmanage(env: EnvironmentRoot, state: State, name: CollectionName) -> dict[str, Any]:
     used = in_use(env, state, name)
     why_not = () if used is None else (used.message.rstrip("."),)
     does = [] if why_not else ["the table stays as it is and is not managed any more"]
-    return _way("unmanage", f"--env {env.location.uri} --collection {name}", does, why_not=why_not)
+    return _way(env, "unmanage", f"--collection {name}", does, why_not=why_not)
 
 
-def _way(way: str, options: str, does: list[str], *, loses: tuple[str, ...] = (), why_not: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"way": way, "command": f"schemamig {way} {options}", "does": does, "loses": list(loses), "why_not": list(why_not)}
+def _way(
+    env: EnvironmentRoot, way: str, options: str, does: list[str], *, loses: tuple[str, ...] = (), why_not: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    command = typed(f"{way} {options}", env.location.uri)
+    return {"way": way, "command": command, "does": does, "loses": list(loses), "why_not": list(why_not)}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.product import Product
+from tests.support.tables import foreign
 from tests.unit.cli.samples import Run
 
 
@@ -35,3 +37,22 @@ def test_the_approval_that_a_preflight_asks_for_can_be_typed(
     monkeypatch.setenv("SCHEMAMIG_ENV", str(env.parent / "another"))
     (command,) = re.findall(r"`schemamig (approve [^`]*)`", run("preflight", "--env", env, "--release", new_release).stdout)
     assert run(*shlex.split(command)).exit_code == 0
+
+
+def test_the_commands_under_drift_are_quoted_and_whole_and_none_stands_under_what_cannot_be_done(
+    run: Run, tmp_path: Path, product: Product, old_release: Path, new_release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    env = tmp_path / "my env"
+    for release in (old_release, new_release):
+        assert run("upgrade", "--env", env, "--release", release, "--create").exit_code == 0
+    (planes,) = (env / "planes").iterdir()
+    foreign.add_column(planes, "seats")
+    shown = run("status", "--env", env).stdout
+    lines = shown[shown.index("drift  planes") :].splitlines()
+    commands = [line.strip() for line in lines if "schemamig revert --env" in line]
+    assert commands == [f"`schemamig revert --env '{env.as_uri().replace('%20', ' ')}' --collection planes`"]
+    assert run(*shlex.split(commands[0].strip("`"))[1:]).exit_code == 0
+    at = next(number for number, line in enumerate(lines) if line.startswith("  accept  cannot: generation 2"))
+    assert [line[:4] for line in lines[at + 1 : at + 3]] == ["  ta", "  re"], "indented as the first line, and no command follows"
+    assert "schemamig accept" not in shown and "schemamig unmanage" not in shown
