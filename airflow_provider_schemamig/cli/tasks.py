@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
 
 
-def run_task(task: Callable[[Listener], Outcome], *, without_stages: str = "Nothing to do.") -> Answer:
-    """Run a task under progress; its outcome is the answer. ``without_stages``: what people read where no table was touched."""
+def run_task(task: Callable[[Listener], Outcome], *, without_stages: str = "") -> Answer:
+    """Run a task under progress; its outcome is the answer. ``without_stages``: what people read where there was no stage."""
     with watched() as listen:
         document = task(listen).to_json()
 

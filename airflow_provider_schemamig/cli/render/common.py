@@ -74,21 +74,24 @@ def _sentence(text: str, error: SchemamigError) -> str:
     return text[:1].upper() + text[1:] if first.isalpha() and not is_name else text
 
 
-def show_outcome(to: Console, document: Mapping[str, Any], without_stages: str = "Nothing to do.") -> None:
-    """Print what a task or an upgrade did: where the environment is, what each stage took, what stays open."""
+def show_outcome(to: Console, document: Mapping[str, Any], without_stages: str = "") -> None:
+    """Print what a task or an upgrade did: where the environment is, what each stage took, what stays open.
+
+    ``without_stages``: what to say where there was none; else the notes, or that there was nothing to do.
+    """
     to.print(_heading(document))
     if document["stages"]:
         to.print()
         to.print(_stage_table(document["stages"]))
-    else:
-        to.print(Text(without_stages))
+    elif without_stages or not document["notes"]:
+        to.print(Text(without_stages or "Nothing to do."))
     show_pending(to, document["pending"])
-    show_notes(to, document.get("notes", ()))
+    show_notes(to, document["notes"])
 
 
 def _heading(document: Mapping[str, Any]) -> Text:
     text = way(document["from"], document["to"])
-    if document["to"] is not None and document["from"] == document["to"] and not document["stages"]:
+    if document["to"] is not None and document["from"] == document["to"]:
         text = Text.assemble("at ", (document["to"], "bold"))
     if document["generation"] is not None:
         epoch = "" if document["epoch"] is None else f", epoch {document['epoch']}"  # read-only work has none

@@ -86,6 +86,16 @@ def contract_due(leader: LeaderWriter, generation: Generation | None, at_once: b
         if not ignore_nodes:
             check_unused(leader, hold)
         contract_hold(leader, hold)
+        leader.notes += _end_notes(leader.state, hold)
+
+
+def _end_notes(state: State, hold: Hold) -> list[str]:
+    """Say what the end of a hold took away, also where no table was touched for it; nothing of a hold of 0, which promised no way back."""
+    if not state.deployments[hold.generation].hold_seconds:
+        return []
+    if hold.state is HoldState.KEEPING:
+        return [f"the hold of generation {hold.generation} has ended: the rows that stayed behind are deleted"]
+    return [f"the hold of generation {hold.generation} has ended: there is no way back to {hold.source} any more"]
 
 
 def check_unused(leader: LeaderWriter, hold: Hold) -> None:

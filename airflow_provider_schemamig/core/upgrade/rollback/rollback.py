@@ -44,6 +44,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     keep_fences,
     leading,
     plan_of,
+    release_at,
 )
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
@@ -104,7 +105,7 @@ def roll_back(
     known = ledger.state()
     asked = None if generation is None else deployment_of(known, generation)
     if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
-        at = known.release.version if known.release is not None else None
+        at = release_at(known)
         return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
     recall_heads(env)
     deployment = _checked(env, known, jobs, begun or asked, promoted, allow_lossy=allow_lossy)

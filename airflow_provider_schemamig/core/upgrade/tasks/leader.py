@@ -37,6 +37,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     no_open_deployment,
     no_open_hold,
     pending_holds,
+    release_at,
 )
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
@@ -172,10 +173,9 @@ def contract(
     no_open_deployment(state)
     if generation is not None:
         deployment_of(state, generation)
-    due = due_holds(state, generation, at_once=at_once)
+    due, at = due_holds(state, generation, at_once=at_once), release_at(state)
     if state.leader is None or not due:
-        version = state.release.version if state.release is not None else None
-        return Outcome(version, version, None, None, (), pending_holds(state), by_hand_notes(state))
+        return Outcome(at, at, None, None, (), pending_holds(state), by_hand_notes(state))
 
     # A deployment that was promoted and rolled back leaves the hold before it open.
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)
@@ -184,7 +184,8 @@ def contract(
         contract_due(leader, generation, at_once, ignore_nodes)
 
     ended = {"detail": detail_of_ends(hold.generation for hold in due)}
-    return _led(env, state.leader.generation, "contract", listen, run, states=states, ended=lambda leader: ended)
+    outcome = _led(env, state.leader.generation, "contract", listen, run, states=states, ended=lambda leader: ended)
+    return replace(outcome, source=at, target=at)
 
 
 def compact(
@@ -196,8 +197,8 @@ def compact(
     names = [CollectionName(name) for name in collections]
     ages = schema_age(env, names)
     if state.leader is None or not is_due(state, ages):
-        version = state.release.version if state.release is not None else None
-        return Compaction(Outcome(version, version, None, None, (), pending_holds(state)), tuple(map(Compacted, ages)))
+        at = release_at(state)
+        return Compaction(Outcome(at, at, None, None, (), pending_holds(state)), tuple(map(Compacted, ages)))
     no_open_hold(state)
     found: list[Compacted] = []
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)

@@ -1,0 +1,24 @@
+"""What people read of a task's end: where the environment is, and what is so from now on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.product import Product
+from tests.unit.cli.samples import SCHEMA_1, Run
+
+
+def test_cancelling_what_is_over_says_where_the_environment_is(run: Run, env: Path, new_release: Path) -> None:
+    generation = run("preflight", "--env", env, "--release", new_release, "--json").document["generation"]
+    assert run("cancel", "--env", env, "--generation", generation).exit_code == 0
+    assert run("upgrade", "--env", env, "--release", new_release).exit_code == 0
+    assert run("cancel", "--env", env, "--generation", generation).stdout.startswith(f"at 1.1.0   generation {generation}\n")
+
+
+def test_contract_says_that_a_way_back_is_gone_where_there_is_nothing_to_drop(run: Run, env: Path, product: Product) -> None:
+    more = product.release("1.1.0", SCHEMA_1.replace("year INT", "year INT, seats INT"), 'evolution("planes")')
+    assert run("upgrade", "--env", env, "--release", more).exit_code == 0
+    ended = run("contract", "--env", env, "--now").stdout
+    assert ended.startswith("at 1.1.0   generation 2, epoch 2\n"), "it leads nowhere"
+    assert "the hold of generation 2 has ended: there is no way back to 1.0.0 any more" in ended and "Nothing to do" not in ended
+    assert run("contract", "--env", env, "--now").stdout == "at 1.1.0\nNothing to do.\n"
