@@ -56,7 +56,7 @@ _SCHEMA_TEMPLATE = """\
 @dataclass(frozen=True, slots=True)
 class WrittenFolder:
     """What a command wrote: the head's version, and the files that changed, relative to the folder. ``replaced``: the head's snapshot was
-    there, with another schema."""
+    locked, or there without a line in the lock, with another schema."""
 
     version: Version
     files: tuple[str, ...]
@@ -95,14 +95,23 @@ def snapshot(path: Path) -> WrittenFolder:
     """
     folder, settings = folder_and_settings(path)
     refusals: list[Refusal] = []
-    files = _frozen(folder, settings, refusals)
+    locked = _locked(folder, refusals)
+    files = _frozen(folder, settings, locked, refusals)
     raise_refusals(refusals)
     name = snapshot_file(settings.version)
-    replaced = folder.files.get(name, files[name]) != files[name]
+    was = locked.get(name) or folder.digests().get(name)  # what was deployed was locked, whatever became of the file since
+    replaced = was not in (None, digest(files[name]))
     return WrittenFolder(settings.version, _write(path, folder.files, files), replaced)
 
 
-def _frozen(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) -> dict[str, bytes]:
+def _locked(folder: Folder, refusals: list[Refusal]) -> Mapping[str, str]:
+    """Return the lines of the lock as it is; none if there is no lock."""
+    if LOCK_FILE not in folder.files:
+        return {}
+    return read_lock(folder, {LOCK_FILE: folder.files[LOCK_FILE].decode(errors="replace")}, refusals) or {}
+
+
+def _frozen(folder: Folder, settings: ReleaseSettings, locked: Mapping[str, str], refusals: list[Refusal]) -> dict[str, bytes]:
     """Return the snapshot and the lock that are to be written; reasons against them are appended to ``refusals``."""
     head, schema = settings.version, folder.files[SCHEMA_SQL]
     _must_parse(folder, settings, refusals)
@@ -111,12 +120,9 @@ def _frozen(folder: Folder, settings: ReleaseSettings, refusals: list[Refusal]) 
         version = version_of(file)
         if version is not None and version > head:
             refusals.append(VersionAboveHead(file=file, version=version, head=head))
-    kept: Mapping[str, str] = {}
-    if LOCK_FILE in folder.files:
-        kept = read_lock(folder, {LOCK_FILE: folder.files[LOCK_FILE].decode(errors="replace")}, refusals) or {}
     # What is no longer supported leaves the lock; the head's own lines are made anew.
     mine = {snapshot_file(head), module_file(head)}
-    kept = {file: line for file, line in kept.items() if file not in mine and not is_too_old(file, settings.min_version)}
+    kept = {file: line for file, line in locked.items() if file not in mine and not is_too_old(file, settings.min_version)}
     entries = completed(kept, digests, settings.min_version, head)
     refusals.extend(verify_lock(entries, digests, settings.min_version, head))
     return {snapshot_file(head): schema, LOCK_FILE: render_lock(entries).encode()}

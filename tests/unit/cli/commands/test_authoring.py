@@ -254,3 +254,15 @@ def test_fixtures_and_test_of_a_release_as_init_made_it(run: Run, tmp_path: Path
     for command in (("init", folder), ("fixtures", "--release", folder), ("test", "--release", folder, "--spark", "none")):
         done = run(*command)
         assert done.exit_code == 0, done.stdout + done.stderr
+
+
+def test_snapshot_warns_of_another_schema_and_not_where_it_only_mends_a_file(run: Run, new_release: Path) -> None:
+    frozen = new_release / "snapshots" / "1.1.0.sql"
+    before = frozen.read_text()
+    frozen.write_text(before.replace("BIGINT", "BIGINTEGER"))
+    mended = run("snapshot", "--release", new_release).stdout
+    assert frozen.read_text() == before
+    assert "1.1.0 is frozen\n" in mended and "refuses" not in mended
+    (new_release / "schema.sql").write_text(before.replace("gust DOUBLE", "gust STRING"))
+    frozen.write_text((new_release / "schema.sql").read_text())  # by hand: the lock knows what was frozen
+    assert "1.1.0 is frozen anew, with another schema" in run("snapshot", "--release", new_release).stdout
