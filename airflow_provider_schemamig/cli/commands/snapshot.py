@@ -27,7 +27,7 @@ def snapshot(release: ReleaseOption, as_json: JsonOption = False) -> Answer:
         if written.replaced:
             to.print(
                 f"If an environment is at {written.version} already, it refuses this one: take the old snapshot back "
-                "(git checkout), and run `schemamig new` first."
+                "(git checkout), and run `schemamig new TITLE` first."
             )
 
     return Answer(document, show)

@@ -19,7 +19,7 @@ class AnotherTable(Refusal):
     message = "the table at {uri} is another one than before: its log begins again, with the id {found} and not {expected}."
     next_action = (
         "Restore the folder of the table that was there from a backup; or give the collection back and take the new table under management "
-        "(`schemamig unmanage`, then `schemamig adopt`)."
+        "(`unmanage`, then `adopt`)."
     )
     uri: str
     expected: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, listed
@@ -24,14 +26,15 @@ class LedByAnother(Fenced):
 class NoEnvironment(Refusal):
     """There is no environment at this place.
 
-    ``is_table``: a Delta table is there; ``is_release``: a release folder; ``around``: the URI of the environment that the place lies in,
+    ``table``: the URI of the Delta table that is there, or that the place lies in; ``is_release``: a release folder is there; ``around``: the
+    URI of the environment that the place lies in,
     ``inside``: of one that lies in it; ``remains``: what is there of an environment that has lost its ledger. None of them is a place for a
     new one.
     """
 
     code = "no_environment"
     uri: str
-    is_table: bool = False
+    table: str | None = None
     is_release: bool = False
     around: str | None = None
     inside: str | None = None
@@ -39,10 +42,12 @@ class NoEnvironment(Refusal):
 
     @property
     def message(self) -> str:
-        if self.remains and not self.is_table and not self.is_release and self.around is None:
+        if self.remains and self.table is None and not self.is_release and self.around is None:
             return f"there is no ledger at {self.uri}, but what an environment had there: {listed(self.remains, 3)}."
-        table = ", but a Delta table" if self.is_table else ", but a release folder" if self.is_release else ""
-        around = f"; it lies in the environment at {self.around}" if self.around is not None else ""
+        table = ", but a Delta table" if self.table == self.uri else ", but a release folder" if self.is_release else ""
+        lies_in = [f"in the Delta table at {self.table}"] if self.table not in (None, self.uri) else []
+        lies_in += [f"in the environment at {self.around}"] if self.around is not None else []
+        around = f"; it lies {' and '.join(lies_in)}" if lies_in else ""
         inside = f"; the one at {self.inside} lies in it" if self.inside is not None else ""
         return f"there is no schemamig environment at {self.uri}{table}{around}{inside}."
 
@@ -50,18 +55,19 @@ class NoEnvironment(Refusal):
     def next_action(self) -> str:
         if self.around is not None or self.inside is not None:
             return f"Give that environment's URI: {self.around or self.inside}."
-        if self.is_table:
-            return "Give the root of an environment, not a table's folder; `schemamig adopt` takes a table under management."
+        if self.table is not None:  # the verb alone: a command would be completed with the very place that is wrong
+            table = shlex.quote(self.table)
+            return f"Give the root of an environment, not a table's folder; `adopt` takes this table into that one: `--table NAME={table}`."
         if self.is_release:
             return "Give the root of an environment; a release folder is what --release takes."
         if self.remains:
             return (
-                "Bring the ledger back: `schemamig ledger restore` does it from a backup, `schemamig ledger rebuild` from the tables. "
-                "For a new environment take another place, or move these folders away."
+                "Bring the ledger back: `schemamig ledger restore FOLDER` does it from a backup, `schemamig ledger rebuild` from the "
+                "tables. For a new environment take another place, or move these folders away."
             )
         return (
             "Check the URI. `schemamig upgrade --create` (or `adopt --create`; Airflow: `create`) makes a new one there, "
-            "`schemamig ledger restore` brings one back from a backup."
+            "`schemamig ledger restore FOLDER` brings one back from a backup."
         )
 
 
@@ -130,7 +136,7 @@ class LedgerDamaged(Refusal):
     message = "{where} is damaged: {reason}."
     next_action = (
         "`schemamig ledger verify` lists all damage. Where files are lost or damaged, move `_schemamig/ledger` away first; then "
-        "`schemamig ledger restore` brings a backup back, or `schemamig ledger rebuild` makes a new one from the tables."
+        "`schemamig ledger restore FOLDER` brings a backup back, or `schemamig ledger rebuild` makes a new one from the tables."
     )
     where: str
     reason: str

@@ -44,7 +44,7 @@ def require_free_place(env: EnvironmentRoot) -> None:
 
 
 def _is_taken(missing: NoEnvironment) -> bool:
-    return not missing.remains and (missing.is_table or missing.is_release or missing.around is not None)
+    return not missing.remains and (missing.table is not None or missing.is_release or missing.around is not None)
 
 
 def no_environment(env: EnvironmentRoot) -> NoEnvironment:
@@ -53,12 +53,12 @@ def no_environment(env: EnvironmentRoot) -> NoEnvironment:
     with contextlib.suppress(SchemamigError):
         missing.remains = _remains(env)
     with contextlib.suppress(SchemamigError):  # a folder above may be nobody's to list: what was seen before that counts
-        missing.is_table = _is_table(env)
         missing.is_release = env.store().exists(_RELEASE)
-        for parent in _parents(env):
-            missing.is_table = missing.is_table or _is_table(parent)
-            if _has_ledger(parent):
-                missing.around = parent.location.uri
+        for here in (env, *_parents(env)):
+            if missing.table is None and _is_table(here):
+                missing.table = here.location.uri
+            if here is not env and _has_ledger(here):
+                missing.around = here.location.uri
                 break
     return missing
 

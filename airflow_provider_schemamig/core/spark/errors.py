@@ -250,7 +250,7 @@ class SourceVacuumed(InputMissing):
     code = "source_vacuumed"
     next_action = (
         "VACUUM deleted rows that were still to be read: run preflight again, which starts a new copy. Where that happens often, "
-        "`schemamig pin` keeps the table's files for longer."
+        "`schemamig pin --collection NAME --hours N` keeps the table's files for longer."
     )
 
 
@@ -268,7 +268,7 @@ class TargetDiverged(Refusal):
     message = "{uri} (version {version}) lacks {rows} row(s) that the changes of its source remove; nothing was written."
     next_action = (
         "Somebody else wrote there, or a query is not deterministic. Of an upgrade: run preflight again, which starts a new copy. "
-        "Of a stream: restore the collection (`schemamig replicate --restore`)."
+        "Of a stream: restore the collection (`replicate --restore`)."
     )
     uri: str
     version: int

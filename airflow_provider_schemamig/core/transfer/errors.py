@@ -36,7 +36,10 @@ class CopyTooOld(Conflict):
     """The version the copy began at is further back than the table keeps its history: the copy has to begin anew."""
 
     code = "copy_too_old"
-    next_action = "Run preflight again: it starts a new copy. `schemamig pin` keeps the history longer, if a copy takes that long."
+    next_action = (
+        "Run preflight again: it starts a new copy. `schemamig pin --collection NAME --hours N` keeps the history longer, if a copy takes "
+        "that long."
+    )
     shard: str
     version: int
     since: pendulum.DateTime

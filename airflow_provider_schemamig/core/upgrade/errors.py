@@ -31,7 +31,7 @@ class DriftFound(Refusal):
                 "Undo that on the table itself (ALTER TABLE), then run this, or `schemamig rollback`, again: `accept`, `revert` and "
                 "`unmanage` wait until what is under way has ended."
             )
-        which = f" --collection {self.collection}" if self.collection else ""
+        which = f" --collection {self.collection or 'NAME'}"
         if self.held:
             return (
                 f"`schemamig revert{which}` reverts it on the table; `schemamig status` shows what that would do. `accept` and `unmanage` "
@@ -322,7 +322,7 @@ class RenamedOutsideRelease(Refusal):
     @property
     def next_action(self) -> str:
         if self.columns:
-            return "Deploy a release first that has the same changes and reads none of it, or take them back first (`schemamig alter`)."
+            return "Deploy a release first that has the same changes and reads none of it, or take them back first (`alter`)."
         if self.now is None:
             return "Deploy a release first that has its removal and nothing that reads it."
         return f"Take the name back first: `schemamig alter --env URI 'ALTER TABLE {self.now} RENAME TO {self.collection}'`."

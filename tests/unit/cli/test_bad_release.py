@@ -110,4 +110,4 @@ def test_a_name_stays_as_it_was_typed(run: Run, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     found = run("check", "--release", "rel")
     assert "rel cannot be read" in found.stderr
-    assert "`schemamig init`" in found.stderr
+    assert "`schemamig init DIR`" in found.stderr

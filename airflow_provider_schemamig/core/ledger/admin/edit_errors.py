@@ -70,7 +70,9 @@ class RowProtected(Refusal):
 
     code = "row_protected"
     message = "{where} is not changed by hand: {reason}."
-    next_action = "If it is damaged, bring a backup back: `schemamig ledger restore`; the format is changed by `schemamig ledger upgrade`."
+    next_action = (
+        "If it is damaged, bring a backup back: `schemamig ledger restore FOLDER`; the format is changed by `schemamig ledger upgrade`."
+    )
     where: str
     reason: str
 

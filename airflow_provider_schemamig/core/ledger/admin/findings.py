@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 
-_RESTORE = "Stop upgrades, move the ledger's folder away and bring the newest backup back: `schemamig ledger restore`."
+_RESTORE = "Stop upgrades, move the ledger's folder away and bring the newest backup back: `schemamig ledger restore FOLDER`."
 _ONE_VALUE = "Write the right value with `schemamig ledger edit`: it takes back whatever else is stored under the key."
 _WRITTEN_PAST = "Something else wrote to the ledger: find out what. `schemamig ledger compact` sums the rows up once they are right again."
 
@@ -45,7 +45,7 @@ REMEDIES: Mapping[str, str] = {
     "element_without_shard": "Delete the element, or bring the shard's row back: it is of no table as it is.",
     "generation_unknown": "Bring the deployment's row back (`schemamig ledger dump --as-of` shows it), or delete this row.",
     "hold_without_commit": "Nothing of that generation was committed: write the hold's state as closed.",
-    "replacement_without_shard": "Cancel the generation: `schemamig cancel`; the next preflight builds again.",
+    "replacement_without_shard": "Cancel the generation: `schemamig cancel --generation N`; the next preflight builds again.",
     "shared_uri": "Clean-up of one would delete the files of the other: delete the row of the shard that nothing points to.",
     "unusable_uri": "Rewrite the shard's place, as `<collection>/<shard>`: `schemamig ledger edit`. Until then it is not deleted.",
     "orphan_shard": "A later upgrade deletes what was being built. If it stays: look into the table, then delete row and folder by hand.",

@@ -44,7 +44,7 @@ class UnreadableFile(FileRefusal):
     @property
     def next_action(self) -> str:
         if self.is_no_folder:
-            return "Give the path of a release folder; `schemamig init` makes one."
+            return "Give the path of a release folder; `schemamig init DIR` makes one."
         return "Make it a readable UTF-8 text file (or folder) of this user, or give the right path."
 
 
@@ -112,8 +112,8 @@ class SchemaNotFrozen(FileRefusal):
     message = "schema.sql and {file} differ; the snapshot of the head is its copy, byte for byte."
     next_action = (
         "If schema.sql was changed by mistake, restore it (git checkout -- schema.sql). If {version} is deployed anywhere, begin the next "
-        "version: `schemamig new`. If it never was, run `schemamig snapshot`: it freezes schema.sql again, and the line in snapshots.lock "
-        'becomes "{file}" = "{digest}"'
+        "version: `schemamig new TITLE`. If it never was, run `schemamig snapshot`: it freezes schema.sql again, and the line in "
+        'snapshots.lock becomes "{file}" = "{digest}"'
     )
     version: Version
     digest: str

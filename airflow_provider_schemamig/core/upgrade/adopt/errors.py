@@ -37,7 +37,10 @@ class AlreadyManaged(Refusal):
 
     code = "already_managed"
     message = "{uri} is managed by this environment already, as the collection {owner}."
-    next_action = "`schemamig status` shows each collection's table; `schemamig unmanage` lets go of one, then it can be adopted again."
+    next_action = (
+        "`schemamig status` shows each collection's table; `schemamig unmanage --collection {owner}` lets go of this one, then it can be "
+        "adopted again."
+    )
     uri: str
     owner: str
 

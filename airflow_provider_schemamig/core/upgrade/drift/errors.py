@@ -30,7 +30,10 @@ class CannotAccept(Refusal):
             return f"{revert} `unmanage` does not go now: {self.held}"
         if not self.undoable:
             return _NO_OTHER_WAY.format(collection=self.collection, other="reverted")
-        return f"Revert it (`schemamig revert --collection {self.collection}`), or stop managing the table (`schemamig unmanage`)."
+        return (
+            f"Revert it (`schemamig revert --collection {self.collection}`), "
+            f"or stop managing the table (`schemamig unmanage --collection {self.collection}`)."
+        )
 
 
 class NotInVersions(ChangeNotInRelease):
@@ -38,7 +41,7 @@ class NotInVersions(ChangeNotInRelease):
 
     next_action = (
         "Take the versions that are deployed nowhere out of the folder and run this again; or, if they are deployed elsewhere, revert the "
-        "change (`schemamig revert`), upgrade, and make it again."
+        "change (`schemamig revert --collection {collection}`), upgrade, and make it again."
     )
 
 
@@ -59,7 +62,7 @@ class CannotRevert(Refusal):
             return _NO_OTHER_WAY.format(collection=self.collection, other="accepted")
         return (
             f"Accept it (`schemamig accept --release DIR --collection {self.collection}`), "
-            f"or stop managing the table (`schemamig unmanage`)."
+            f"or stop managing the table (`schemamig unmanage --collection {self.collection}`)."
         )
 
 
@@ -78,7 +81,8 @@ class LossyRevert(Refusal):
         if self.held:
             return f"Run it again with --allow-lossy if that is what you want. `accept` and `unmanage` do not go now: {self.held}"
         keeps = "accept" if self.acceptable else "unmanage"
-        return f"Run it again with --allow-lossy if that is what you want; `schemamig {keeps}` keeps everything."
+        other = f"`schemamig {keeps} --collection {self.collection}`"
+        return f"Run it again with --allow-lossy if that is what you want; {other} keeps everything."
 
 
 class SealedByLostHistory(Refusal):

@@ -30,7 +30,9 @@ from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: How many digits of a digest are shown to people: so many tell one plan of a generation from another.
 _SHOWN = 12
-_ROLL_BACK = "It is past its gate: `schemamig cancel` takes it back while it is promoted, `schemamig rollback` once it is committed."
+_ROLL_BACK = (
+    "It is past its gate: `schemamig cancel --generation {}` takes it back while it is promoted, `schemamig rollback` once it is committed."
+)
 
 
 def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str, *, again: bool = False) -> Approval:
@@ -67,7 +69,7 @@ def reject(env: EnvironmentRoot, generation: Generation, digest: str, rejected: 
         deployment = deployment_of(state, generation)
         _check_digest(deployment, digest)
         if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
-            raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK)
+            raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK.format(generation))
         is_new = deployment.state is DeploymentState.CLAIMED and deployment.rejected is None
         return [Put(replace(deployment, rejected=rejected))] if is_new else []
 

@@ -71,8 +71,8 @@ class InsideTable(Refusal):
     code = "inside_table"
     message = "its new table would lie in {uri}, the folder of another Delta table, whose VACUUM deletes what is not its own."
     next_action = (
-        "If that table is the collection itself, and not managed yet: `schemamig adopt`. Else let its owner move it to another folder "
-        "(one that is managed here: `schemamig unmanage`, move it, `schemamig adopt`), or give the collection another name. Changes that "
+        "If that table is the collection itself, and not managed yet: `adopt`. Else let its owner move it to another folder "
+        "(one that is managed here: `unmanage`, move it, `adopt`), or give the collection another name. Changes that "
         "need no new table are not concerned."
     )
     uri: str

@@ -95,7 +95,8 @@ class AuditedEnds:
         if adopted and adopted[-1] not in mine and (adopted[-1].generation or 0) > (generation or 0):
             return f"the audit log shows that the collection's table was adopted after {uri} was made: {adopted[-1].detail}"
         if mine and mine[-1].what == "unmanage":
-            return f"the audit log shows that {uri} is unmanaged; if it is taken, `schemamig unmanage` lets go of it again"
+            lets_go = f"`schemamig unmanage --collection {collection}` lets go of it again"
+            return f"the audit log shows that {uri} is unmanaged; if it is taken, {lets_go}"
         if not mine and generation not in (None, _FIRST) and ("cutover", generation) not in self.ended_at:
             return f"generation {generation} made {uri}, and the audit log does not show that it was ever cut over to"
         return None

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 #: What leads on where no way leads back.
-_BY_RELEASE = "Write a new release that declares the shape that you want: `schemamig new`."
+_BY_RELEASE = "Write a new release that declares the shape that you want: `schemamig new TITLE`."
 
 
 def to_roll_back(state: State) -> Deployment:

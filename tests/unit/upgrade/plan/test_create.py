@@ -54,7 +54,7 @@ def test_a_place_without_an_environment_is_refused_and_stays_as_it_is(lake: Lake
     for name in ("lakes", "other"):
         before = tree(tmp_path)
         found = missing(lambda name=name: verb(Environment.open(str(tmp_path / name)), lake))  # type: ignore[misc]
-        assert (found.is_table, found.around) == (False, None)
+        assert (found.table, found.around) == (None, None)
         assert "--create" in found.next_action
         assert tree(tmp_path) == before
 
@@ -64,18 +64,18 @@ def test_a_table_is_no_place_for_an_environment(lake: Lake, tmp_path: Path, crea
     elsewhere = Site(tmp_path / "site").table("flights")
     root = lake.env.location.uri
     before = tree(tmp_path)
-    for path, is_table, around in (
-        (lake.path("t"), True, root),
-        (lake.path("t").parent, False, root),
-        (lake.path("t") / "day=1" / "x", True, root),
-        (elsewhere, True, None),
-        (elsewhere / "day=1", True, None),
+    for path, table, around in (
+        (lake.path("t"), lake.path("t"), root),
+        (lake.path("t").parent, None, root),
+        (lake.path("t") / "day=1" / "x", lake.path("t"), root),
+        (elsewhere, elsewhere, None),
+        (elsewhere / "day=1", elsewhere, None),
     ):
         env = Environment.open(str(path))
         found = missing(lambda env=env: commands.upgrade(env, lake.second, create=create, jobs=no_spark))  # type: ignore[misc]
-        assert (found.is_table, found.around) == (is_table, around)
-        assert ("a Delta table" in str(found)) is is_table
-        assert around is None or around in found.next_action
+        assert (found.table, found.around) == (None if table is None else f"file://{table}", around)
+        assert (", but a Delta table" in str(found), "in the Delta table at" in str(found)) == (path == table, table not in (None, path))
+        assert (around or f"`--table NAME=file://{table}`") in found.next_action and "schemamig adopt" not in found.next_action
     assert tree(tmp_path) == before
 
 
@@ -92,7 +92,7 @@ def test_a_ledger_is_brought_back_into_no_table_and_no_other_environment(lake: L
 
 def test_reading_says_the_same(lake: Lake) -> None:
     found = missing(lambda: commands.status(Environment.open(str(lake.path("t")))))
-    assert (found.is_table, found.around) == (True, lake.env.location.uri)
+    assert (found.table, found.around) == (f"file://{lake.path('t')}", lake.env.location.uri)
 
 
 def test_with_create_it_is_made_once_and_found_again(lake: Lake, tmp_path: Path) -> None:
