@@ -68,9 +68,10 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
     """
     began = pendulum.now("UTC")
     how = _How(wanted, jobs, for_rollback, lossy)
-    _settle_what_stays(leader, how)
+    settled = _settle_what_stays(leader, how)
     drifted: list[DriftFound] = []
-    for shard in _stale_shards(leader):
+    shards = _stale_shards(leader)
+    for number, shard in enumerate(shards, start=settled + 1):
         started, found = time.monotonic(), _fenced(leader, shard)
         leader.refresh()
         intents = _stale_of(leader, shard)
@@ -81,7 +82,7 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
                 drifted.append(drift)
                 continue
             leader.append(functools.partial(_unless_settled, settled=[(intents, updates)]))
-            leader.report("settle", intents[0].collection, None, started)
+            leader.report("settle", intents[0].collection, None, started, number, settled + len(shards))
     raise_refusals(drifted)
     if any(element.epoch < leader.epoch for element in leader.state.elements.values()):
         record_reverted(leader, began)
@@ -120,11 +121,11 @@ def _fenced(leader: LeaderView, shard: ShardId) -> _Fenced:
     return _Fenced(shard, store, read_head(store), version=version)
 
 
-def _settle_what_stays(leader: LeaderWriter, how: _How) -> None:
-    """Settle all tables that need no commit but the fence: looked at side by side, and written down in one append."""
+def _settle_what_stays(leader: LeaderWriter, how: _How) -> int:
+    """Settle all tables that need no commit but the fence: looked at side by side, and written down in one append. Return how many."""
     stale = _stale_shards(leader)
     if not stale:
-        return
+        return 0
     found = list(leader.env.each(functools.partial(_fenced, leader), stale))
     leader.refresh()
     settled: list[tuple[Sequence[Intent], Sequence[Update]]] = []
@@ -138,6 +139,7 @@ def _settle_what_stays(leader: LeaderWriter, how: _How) -> None:
             leader.report("settle", intents[0].collection, None, started, len(settled), len(found))
     if settled:
         leader.append(functools.partial(_unless_settled, settled=settled))
+    return len(settled)
 
 
 def _stale_shards(leader: LeaderView) -> list[ShardId]:

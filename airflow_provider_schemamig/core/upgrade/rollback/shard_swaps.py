@@ -114,10 +114,12 @@ def seal_new_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
         _seal(leader, swap, swap.now, swap.old)
         return started
 
+    told, total = 0, sum(swap.old is None for swap in todo)
     with contextlib.closing(leader.env.each(seal_one, todo)) as made:
         for swap, started in zip(todo, made, strict=True):
             if swap.old is None:
-                leader.report("seal", swap.collection, None, started)
+                told += 1
+                leader.report("seal", swap.collection, None, started, told, total)
 
 
 def unseal_old_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites: Sequence[RewriteRollback]) -> None:
@@ -132,8 +134,8 @@ def unseal_old_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites
         return started
 
     with contextlib.closing(leader.env.each(unseal_one, todo)) as made:
-        for swap, started in zip(todo, made, strict=True):
-            leader.report("unseal", swap.collection, None, started)
+        for number, (swap, started) in enumerate(zip(todo, made, strict=True), start=1):
+            leader.report("unseal", swap.collection, None, started, number, len(todo))
 
 
 def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:

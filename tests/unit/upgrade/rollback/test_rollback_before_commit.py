@@ -17,11 +17,13 @@ from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
+from tests.support.upgrades import expanded as begun
 from tests.support.upgrades import releases, whole
 
 FIRST = "CREATE TABLE t (id BIGINT NOT NULL, a INT);\nCREATE TABLE s (n INT);\n"
@@ -131,3 +133,24 @@ def test_rollback_before_the_commit_a_task_names_the_ways_on(changed: Lake, tmp_
     assert "`schemamig rollback`" in caught.value.next_action and "`schemamig upgrade`" in caught.value.next_action
     commands.rollback(lake.env, jobs=OnlineJobs())
     assert lake.version == "1.0.0"
+
+
+@pytest.mark.parametrize("is_committed", [False, True], ids=["settle", "seal and unseal"])
+def test_a_rollback_counts_the_tables_that_it_takes_back(tmp_path: Path, is_committed: bool) -> None:
+    names = ("a", "b", "c")
+    first = "".join(f"CREATE TABLE {name} (id BIGINT);\n" for name in names)
+    grown, steps = first.replace("BIGINT", "BIGINT, x INT"), ", ".join(f'evolution("{name}")' for name in names)
+    new = "".join(f"CREATE TABLE new_{name} (id BIGINT);\n" for name in names)
+    gone = ", ".join(f'removal("{name}")' for name in names)
+    folders = releases(tmp_path, (first, ""), (new, gone) if is_committed else (grown, steps))
+    lake = Lake(Environment.open(str(tmp_path / "lake")), *folders)
+    lake.upgrade(folders[0])
+    if is_committed:
+        lake.upgrade(folders[1])
+    else:
+        begun(lake, folders[1])
+    events: list[Event] = []
+    commands.rollback(lake.env, listen=events.append)
+    told = {kind: [(event.done, event.total) for event in events if event.stage == kind] for kind in ("settle", "seal", "unseal")}
+    counted = [(1, 3), (2, 3), (3, 3)]
+    assert told == ({"settle": [], "seal": counted, "unseal": counted} if is_committed else {"settle": counted, "seal": [], "unseal": []})
