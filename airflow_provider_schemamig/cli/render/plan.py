@@ -60,7 +60,7 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
 def _show_footer(to: Console, stages: Sequence[Explanation]) -> None:
     """Say how much ``--explain`` has to tell of what is for good, and of whom it breaks."""
     for_good = len({(stage.collection, line) for stage in stages for line in stage.irreversible})
-    broken = {stage.collection for stage in stages if stage.breaks}
+    broken = {stage.collection for stage in stages if stage.breaks and stage.collection}  # a stage of several names none
     parts = [(f"{for_good} for good", "red")] if for_good else []
     parts += [(f"readers or writers of {len(broken)} collection(s) break", "yellow")] if broken else []
     if parts:

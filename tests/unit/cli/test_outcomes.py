@@ -15,6 +15,20 @@ def test_cancelling_what_is_over_says_where_the_environment_is(run: Run, env: Pa
     assert run("cancel", "--env", env, "--generation", generation).stdout.startswith(f"at 1.1.0   generation {generation}\n")
 
 
+def test_a_plan_after_a_kill_counts_each_collection_once(run: Run, tmp_path: Path, product: Product) -> None:
+    names, lake = [f"t{number}" for number in range(5)], tmp_path / "counted"
+    first = "".join(f"CREATE TABLE {name} (id BIGINT);\n" for name in names)
+    old = product.release("1.0.0", first)
+    new = product.release("1.1.0", first.replace("BIGINT", "BIGINT, x INT"), ", ".join(f'evolution("{name}")' for name in names))
+    assert run("upgrade", "--env", lake, "--release", old, "--create").exit_code == 0
+    assert run("preflight", "--env", lake, "--release", new).exit_code == 0
+    for task in ("promote", "expand"):
+        assert run(task, "--env", lake, "--generation", 2).exit_code == 0
+    shown = run("plan", "--env", lake, "--release", new).stdout
+    assert "what an earlier leader left open on t0, t1, t2 and 2 more" in " ".join(shown.split())
+    assert "readers or writers of 5 collection(s) break" in shown
+
+
 def test_contract_says_that_a_way_back_is_gone_where_there_is_nothing_to_drop(run: Run, env: Path, product: Product) -> None:
     more = product.release("1.1.0", SCHEMA_1.replace("year INT", "year INT, seats INT"), 'evolution("planes")')
     assert run("upgrade", "--env", env, "--release", more).exit_code == 0

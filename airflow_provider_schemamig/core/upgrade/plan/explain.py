@@ -31,6 +31,7 @@ from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
+from airflow_provider_schemamig.exceptions import listed
 
 #: ``Planned.online``.
 Online = Mapping[CollectionName, OnlineChanges]
@@ -173,6 +174,10 @@ _RENAMED = "readers and writers that use the old name fail from the cut-over on"
 _DROPPED = "readers of the dropped column fail once contract has run; until then it is served and may be NULL in new rows"
 
 
+#: So many collections of one stage are spelled out.
+_NAMES_SHOWN = 3
+
+
 class _Explainer:
     def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online, seal_seconds: int) -> None:
         self._seal_seconds = seal_seconds
@@ -182,7 +187,7 @@ class _Explainer:
         self._steps = {step.collection: step for step in plan.target.steps}
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
-        names = ", ".join(stage.collections)
+        names = listed(stage.collections, _NAMES_SHOWN)
         summary = f"fence and finish or revert what an earlier leader left open on {names}"
         if not names:
             summary = "fence a rollback that was begun and not ended, and open its hold again"
