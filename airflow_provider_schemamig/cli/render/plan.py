@@ -75,6 +75,7 @@ def show_preflight(to: Console, found: Preflight) -> None:
         return
     to.print(Text.assemble("generation ", (str(found.generation), "bold"), ", report ", (found.report_uri or "", "cyan")))
     to.print(f"To approve it: `schemamig approve --generation {found.generation} --plan {found.plan_digest}`")
+    to.print(f"To go on then: `schemamig promote --generation {found.generation}`")
 
 
 def _timing(timing: Timing, stages: Sequence[Explanation]) -> str:

@@ -26,6 +26,7 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     parts: list[RenderableType] = [_heading(uri, document)]
     if _leads_as(document) == "promoted":
         parts.append(_not_committed(document["leader"]["generation"]))
+    parts += map(_not_promoted, _claims(document))
     parts += [Text(), _collections(document["collections"])]
     parts += list(_drift(document["collections"]))
     parts += list(touched_texts(document["retired"]))
@@ -67,6 +68,21 @@ def _not_committed(generation: int) -> Text:
     return Text.assemble(
         ("promoted, not committed", "yellow"),
         f"  generation {generation}: if nobody is at work, `schemamig upgrade` goes on, `schemamig rollback` takes it back.",
+    )
+
+
+def _claims(document: Document) -> list[int]:
+    """Return the generations that may still be promoted: claimed after the one that leads, and not rejected."""
+    leads = 0 if document["leader"] is None else document["leader"]["generation"]
+    claims = (item for item in document["deployments"] if item["state"] == "claimed" and item.get("rejected") is None)
+    return sorted(item["generation"] for item in claims if item["generation"] > leads)
+
+
+def _not_promoted(generation: int) -> Text:
+    return Text.assemble(
+        ("claimed, not promoted", "yellow"),
+        f"  generation {generation}: if nobody is at work, `schemamig upgrade` goes on, `schemamig promote --generation {generation}` "
+        f"promotes it once it is approved, `schemamig cancel --generation {generation}` gives it up.",
     )
 
 

@@ -15,6 +15,18 @@ def test_cancelling_what_is_over_says_where_the_environment_is(run: Run, env: Pa
     assert run("cancel", "--env", env, "--generation", generation).stdout.startswith(f"at 1.1.0   generation {generation}\n")
 
 
+def test_a_claim_says_what_leads_on_from_it(run: Run, env: Path, new_release: Path) -> None:
+    assert "not promoted" not in run("status", "--env", env).stdout
+    claimed = " ".join(run("preflight", "--env", env, "--release", new_release).stdout.split())
+    assert f"To go on then: `schemamig promote --env {env} --generation 2`" in claimed
+    shown = " ".join(run("status", "--env", env).stdout.split())
+    assert "claimed, not promoted generation 2: if nobody is at work, `schemamig upgrade" in shown
+    assert f"`schemamig promote --env {env} --generation 2` promotes it" in shown
+    assert f"`schemamig cancel --env {env} --generation 2` gives it up." in shown
+    assert run("cancel", "--env", env, "--generation", 2).exit_code == 0
+    assert "not promoted" not in run("status", "--env", env).stdout
+
+
 def test_a_plan_after_a_kill_counts_each_collection_once(run: Run, tmp_path: Path, product: Product) -> None:
     names, lake = [f"t{number}" for number in range(5)], tmp_path / "counted"
     first = "".join(f"CREATE TABLE {name} (id BIGINT);\n" for name in names)

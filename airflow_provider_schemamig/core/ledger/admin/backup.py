@@ -82,7 +82,7 @@ def _check_free(place: EnvironmentRoot, env: EnvironmentRoot, folder: str) -> No
     if place.store().names(LOG) or _real(place.location.child(_kept_as(FOLDER))) == _real(env.location.child(*FOLDER.split("/"))):
         raise refused("an environment is there")
     there = no_environment(place)
-    if there.is_table:
+    if there.table is not None:
         raise refused("it is the folder of a Delta table, or inside of one, and its VACUUM deletes what is not its own")
     if there.around is not None:
         raise refused(f"it is inside of the environment {there.around}, and would be lost with it")
