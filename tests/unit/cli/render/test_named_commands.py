@@ -12,7 +12,7 @@ from typer.main import get_command
 from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.core.ledger.admin.findings import REMEDIES
 
-TEXTS = Path(__file__).parents[1].joinpath("error_texts.txt").read_text()
+TEXTS = Path(__file__).parents[2].joinpath("error_texts.txt").read_text()
 #: They are given by where a command is run, or completed (``core.typed_commands``).
 _COMPLETED = {"--env", "--release"}
 #: What they are to change is said beside them, by the finding or the error: its row, and what is wrong with it.
