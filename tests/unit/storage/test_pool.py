@@ -100,7 +100,7 @@ def test_whoever_stops_asking_begins_nothing_more() -> None:
     assert len(begun) < 20
 
 
-def test_what_takes_no_time_starts_no_thread_and_the_rest_of_what_does_goes_side_by_side() -> None:
+def test_a_pool_starts_no_thread_for_what_takes_no_time() -> None:
     def act(number: int) -> threading.Thread:
         time.sleep(0.02 if number > 2 else 0)
         return threading.current_thread()
@@ -112,7 +112,7 @@ def test_what_takes_no_time_starts_no_thread_and_the_rest_of_what_does_goes_side
 
 
 @pytest.mark.parametrize("uri, alone", [("lake", True), ("s3://lake", False)])
-def test_only_on_a_local_disk_the_calling_thread_begins_alone(uri: str, alone: bool) -> None:
+def test_a_pool_of_a_local_disk_begins_in_the_calling_thread(uri: str, alone: bool) -> None:
     assert (EnvironmentRoot.open(uri).pool.seconds_alone > 0) is alone
 
 
