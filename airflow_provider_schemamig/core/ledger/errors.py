@@ -26,9 +26,9 @@ class LedByAnother(Fenced):
 class NoEnvironment(Refusal):
     """There is no environment at this place.
 
-    ``table``: the URI of the Delta table that is there, or that the place lies in; ``is_release``: a release folder is there; ``around``:
-    of the environment that the place lies in; ``inside``: of one that lies in it; ``remains``: what is there of an environment that has lost
-    its ledger. None of them is a place for a new one.
+    ``table``: the URI of the Delta table that is there, or that the place lies in; ``is_release``: a release folder is there.
+    ``around``: the URI of the environment that the place lies in; ``inside``: of one that lies in it; ``remains``: what is there of an
+    environment that has lost its ledger. None of them is a place for a new one.
     """
 
     code = "no_environment"
