@@ -45,7 +45,21 @@ class ControlledOperator(DocumentOperator):
         """Run the verb for the collection, and return the control that is in force then."""
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        return control_json(verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context)))
+        return control_json(self._said(verb, context, words))
+
+    def tell_with_others(self, verb: Callable[..., Control], context: Context, /, **words: Any) -> dict[str, Any]:
+        """Do what ``tell`` does, and say what else makes work wait, with what takes it back."""
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.context.controls import still_words
+        from airflow_provider_schemamig.core.upgrade.status import control_json
+
+        said = self._said(verb, context, words)
+        for held in commands.still_held(self.hook.environment, self.collection or None, said):
+            self.log.warning("%s", visible(still_words(held)))
+        return control_json(said)
+
+    def _said(self, verb: Callable[..., Control], context: Context, words: Mapping[str, Any]) -> Control:
+        return verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context))
 
     def sentence(self, found: Mapping[str, Any]) -> str:
         from airflow_provider_schemamig.core.upgrade.status import control_words
@@ -54,14 +68,6 @@ class ControlledOperator(DocumentOperator):
             return super().sentence(found)
         name, state, rest = control_words(found)
         return f"{name}: {state}{rest}"
-
-    def tell_still_held(self) -> None:
-        """Say what was said of another scope and still makes work wait, with what takes it back."""
-        from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.core.upgrade.context.controls import still_words
-
-        for held in commands.still_held(self.hook.environment, self.collection or None):
-            self.log.warning("%s", visible(still_words(held)))
 
 
 class ReasonedOperator(ControlledOperator):
@@ -92,7 +98,7 @@ class PostponeOperator(ReasonedOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return self.tell(commands.postpone, context, reason=self.reason or None)
+        return self.tell_with_others(commands.postpone, context, reason=self.reason or None)
 
 
 class ResumeOperator(ControlledOperator):
@@ -101,9 +107,7 @@ class ResumeOperator(ControlledOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        found = self.tell(commands.resume, context)
-        self.tell_still_held()
-        return found
+        return self.tell_with_others(commands.resume, context)
 
 
 class ForceOperator(ControlledOperator):
@@ -116,7 +120,7 @@ class ForceOperator(ControlledOperator):
         from airflow_provider_schemamig.core import commands
 
         as_name(self.collection, "the collection whose writers may have to wait")
-        return self.tell(commands.force, context)
+        return self.tell_with_others(commands.force, context)
 
 
 class ThrottleOperator(ControlledOperator):

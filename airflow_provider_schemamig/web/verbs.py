@@ -23,17 +23,19 @@ def pause(env: Environment, who: str, *, collection: str | None, reason: str) ->
 
 
 def resume(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
-    told = _told(commands.resume(env, collection, by=who, reason=reason), "goes on")
-    held = [still_words(control) for control in commands.still_held(env, collection)]
-    return {"text": " ".join([told["text"].replace("goes on", "goes on, but not all of it") if held else told["text"], *held])}
+    control = commands.resume(env, collection, by=who, reason=reason)
+    held = _held(env, collection, control)
+    return _told(control, "goes on, but not all of it" if held else "goes on", *held)
 
 
 def postpone(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
-    return _told(commands.postpone(env, collection, by=who, reason=reason), "waits before its last step")
+    control = commands.postpone(env, collection, by=who, reason=reason)
+    return _told(control, "waits before its last step", *_held(env, collection, control))
 
 
 def force(env: Environment, who: str, *, collection: str, reason: str) -> dict[str, Any]:
-    return _told(commands.force(env, collection, by=who, reason=reason), "may lock writers out")
+    control = commands.force(env, collection, by=who, reason=reason)
+    return _told(control, "may lock writers out", *_held(env, collection, control))
 
 
 def throttle(
@@ -73,8 +75,13 @@ def ask(env: Environment, who: str, *, what: str, collection: str | None, genera
     return {"text": append_history(env, HistoryEntry.ended(f"{what} asked", pendulum.now("UTC"), **about)) or ""}
 
 
-def _told(control: Control, does: str) -> dict[str, Any]:
-    return {"text": f"{'Everything' if control.scope == '*' else control.scope} {does}."}
+def _told(control: Control, does: str, *held: str) -> dict[str, Any]:
+    return {"text": " ".join([f"{'Everything' if control.scope == '*' else control.scope} {does}.", *held])}
+
+
+def _held(env: Environment, collection: str | None, said: Control) -> tuple[str, ...]:
+    """Return what else makes work wait, with what takes it back."""
+    return tuple(still_words(control) for control in commands.still_held(env, collection, said))
 
 
 VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {

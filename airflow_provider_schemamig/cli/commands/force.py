@@ -17,4 +17,6 @@ def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = Fa
     """Finish an online change by briefly blocking writers."""
     from airflow_provider_schemamig.core import commands
 
-    return control_answer(commands.force(open_environment(env), collection))
+    opened = open_environment(env)
+    control = commands.force(opened, collection)
+    return control_answer(control, commands.still_held(opened, collection, control))

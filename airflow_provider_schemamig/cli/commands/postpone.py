@@ -18,4 +18,6 @@ def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOptio
     """Hold back the last step of online changes until `resume`. Rows are still filled; a change of type holds back the cut-over."""
     from airflow_provider_schemamig.core import commands
 
-    return control_answer(commands.postpone(open_environment(env), collection, reason=reason))
+    opened = open_environment(env)
+    control = commands.postpone(opened, collection, reason=reason)
+    return control_answer(control, commands.still_held(opened, collection, control))

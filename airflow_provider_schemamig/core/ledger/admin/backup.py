@@ -145,14 +145,14 @@ def _check_content(store: Store, checksums: Mapping[str, str], folder: str) -> N
 def _begun(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str) -> set[str]:
     """Return the keys of the log files that are there already.
 
-    Raises BackupUnusable, unless these are the very ledger of the backup, or what an earlier try left of it.
+    Raises BackupUnusable, unless these are what an earlier try left: one that lives needs none of the leaps of a restore.
     """
     there = {f"{LOG}/{name}" for name in store.names(LOG)}
     order = manifest.log
     if not there <= {*order} or (manifest.leap in there and not is_leap(store.get(manifest.leap))):
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
     _check_content(store, {key: manifest.checksums[key] for key in there if key != manifest.leap}, folder)
-    if there not in ({*order[: len(there)]}, {*order[1:]}):
+    if there != {*order[: len(there)]}:
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has its ledger of before, or files of it")
     return there
 

@@ -47,17 +47,18 @@ def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = Non
     return _say(env, "resume", collection, by, reason, lambda control, _: _running(control), postponed=False)
 
 
-def still_held(env: EnvironmentRoot, collection: str | None) -> tuple[Control, ...]:
-    """Return the pauses and postponements that hold after ``resume`` of ``collection`` (None: of all), which takes back its own only.
+def still_held(env: EnvironmentRoot, collection: str | None, said: Control) -> tuple[Control, ...]:
+    """Return the pauses and postponements that hold beside what was just ``said`` of ``collection`` (None: of all): each verb takes back
+    its own only.
 
-    For a collection that is what was said of all; for all, what was said of any.
+    For a collection that is also what was said of all; for all, what was said of any.
     """
-    controls = sorted(LedgerReader(env).state().controls.items())
-    return tuple(control for _, control in controls if control.paused and (collection is None or control.scope in (EVERYWHERE, collection)))
+    controls = [control for _, control in sorted(LedgerReader(env).state().controls.items()) if control.paused and control.key != said.key]
+    return tuple(control for control in controls if collection is None or control.scope in (EVERYWHERE, collection))
 
 
 def still_words(control: Control) -> str:
-    """Return what still makes work wait after a resume of another scope, and what takes it back."""
+    """Return what else makes work wait, and what takes it back."""
     is_all = control.scope == EVERYWHERE
     scope, state = "everything" if is_all else control.scope, "postponed" if control.last_step else "paused"
     why, field = f": {control.reason}" if control.reason else "", "an empty collection" if is_all else f"the collection {control.scope}"
@@ -65,9 +66,9 @@ def still_words(control: Control) -> str:
 
 
 def postpone(env: EnvironmentRoot, collection: str | None, *, by: str | None = None, reason: str | None = None) -> Control:
-    """Work on the rows of ``collection`` (None: of all) goes on, also if it was paused, but the last step of an online change, the commit
+    """Work on the rows of ``collection`` (None: of all) goes on, unless it is paused, but the last step of an online change, the commit
     after it, waits for ``resume``. Rows that come meanwhile are filled right before it. The control of the last step."""
-    _say(env, "postpone", collection, by, reason, lambda control, _: _running(control), postponed=True)
+    _say(env, "postpone", collection, by, reason, lambda control, _: control, postponed=True)
     last = Control(collection or EVERYWHERE, last_step=True)
     return LedgerReader(env).state().controls.get(last.key, last)
 

@@ -101,6 +101,19 @@ def test_resume_says_what_still_waits(run: Run, env: Path, monkeypatch: pytest.M
     assert run("resume", "--env", env).stdout == "all collections  runs, no limits\n"
 
 
+@pytest.mark.parametrize("verb", ["postpone", "force"])
+@pytest.mark.parametrize("scope", [(), ("--collection", "flights")], ids=["all", "one"])
+def test_what_is_paused_stays_paused_and_the_answer_says_so(
+    run: Run, env: Path, monkeypatch: pytest.MonkeyPatch, verb: str, scope: tuple[str, ...]
+) -> None:
+    """A pause is somebody's brake: another verb does not take it back."""
+    monkeypatch.setenv("SCHEMAMIG_ENV", str(env))
+    run("pause", "--env", env, *scope, "--reason", "month end")
+    told = run(verb, "--env", env, "--collection", "flights").stdout
+    assert "(month end)" in told and f"`schemamig {' '.join(('resume', *scope))}` takes it back." in told
+    assert f"paused {BY} (month end)" in run("status", "--env", env).stdout
+
+
 def test_a_second_pause_without_a_reason_leaves_the_first_ones(run: Run, env: Path) -> None:
     run("pause", "--env", env, "--reason", "month end")
     first = run("status", "--env", env, "--json").document["controls"]

@@ -122,10 +122,20 @@ def test_a_backup_has_a_folder_of_its_own(lake: LedgerWriter, tmp_path: Path, fo
 
 def test_restore_again_changes_nothing(lake: LedgerWriter, tmp_path: Path) -> None:
     backup(lake.env, str(tmp_path / "backup"))
+    shutil.rmtree(tmp_path / "lake" / "_schemamig" / "ledger")
     done = restore(lake.env, str(tmp_path / "backup"))
     before = files(tmp_path / "lake")
     assert restore(lake.env, str(tmp_path / "backup")) == done
     assert files(tmp_path / "lake") == before
+
+
+def test_a_ledger_that_is_as_its_backup_stays_as_it_is(lake: LedgerWriter, tmp_path: Path) -> None:
+    """Nothing was lost, so its generations and epochs need not leap."""
+    backup(lake.env, str(tmp_path / "backup"))
+    before = tree(tmp_path / "lake")
+    with pytest.raises(BackupUnusable, match="has its ledger of before"):
+        restore(lake.env, str(tmp_path / "backup"))
+    assert tree(tmp_path / "lake") == before
 
 
 def test_a_ledger_that_went_on_is_not_overwritten(lake: LedgerWriter, tmp_path: Path) -> None:
@@ -393,6 +403,7 @@ def test_a_second_environment_of_one_id_is_told(lake: LedgerWriter, tmp_path: Pa
     )
     lake.transact(lambda state: [Put(adopted)])
     backup(lake.env, str(tmp_path / "backup"))
+    shutil.rmtree(tmp_path / "lake" / "_schemamig" / "ledger")
     assert restore(lake.env, str(tmp_path / "backup")).notes == (), "in its own place there is only one"
     notes = restore(EnvironmentRoot.open(str(tmp_path / "lake2")), str(tmp_path / "backup")).notes
     assert [note.split()[0] for note in notes] == ["this", "1"]
