@@ -59,14 +59,15 @@ class NoEnvironment(Refusal):
             return f"Give the root of an environment, not a table's folder; `adopt` takes this table into that one: `--table NAME={table}`."
         if self.is_release:
             return "Give the root of an environment; a release folder is what --release takes."
+        here = f"--env {shlex.quote(self.uri)}"  # where a command is given two environments, it may be either
         if self.remains:
             return (
-                "Bring the ledger back: `schemamig ledger restore FOLDER` does it from a backup, `schemamig ledger rebuild` from the "
-                "tables. For a new environment take another place, or move these folders away."
+                f"Bring the ledger back: `schemamig ledger restore {here} FOLDER` does it from a backup, `schemamig ledger rebuild {here}` "
+                "from the tables. For a new environment take another place, or move these folders away."
             )
         return (
-            "Check the URI. `schemamig upgrade --create` (or `adopt --create`; Airflow: `create`) makes a new one there, "
-            "`schemamig ledger restore FOLDER` brings one back from a backup."
+            f"Check the URI. `schemamig upgrade {here} --create` (or `adopt --create`; Airflow: `create`) makes a new one there, "
+            f"`schemamig ledger restore {here} FOLDER` brings one back from a backup."
         )
 
 

@@ -28,7 +28,7 @@ def test_commands_in_an_answer_have_the_environment_unless_a_variable_says_it(
 
 def test_commands_in_a_refusal_have_the_environment_and_a_place_for_the_release(run: Run, env: Path, tmp_path: Path) -> None:
     refused = " ".join(run("status", "--env", tmp_path).stderr.split())
-    assert f"`schemamig upgrade --env {tmp_path} --release DIR --create`" in refused
+    assert f"`schemamig upgrade --release DIR --env {tmp_path.as_uri()} --create`" in refused
 
 
 def test_the_approval_that_a_preflight_asks_for_can_be_typed(
@@ -56,3 +56,9 @@ def test_the_commands_under_drift_are_quoted_and_whole_and_none_stands_under_wha
     at = next(number for number, line in enumerate(lines) if line.startswith("  accept  cannot: generation 2"))
     assert [line[:4] for line in lines[at + 1 : at + 3]] == ["  ta", "  re"], "indented as the first line, and no command follows"
     assert "schemamig accept" not in shown and "schemamig unmanage" not in shown
+
+
+def test_of_two_environments_the_one_that_is_missing_is_named(run: Run, env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEMAMIG_ENV", str(env))
+    refused = " ".join(run("schema", "diff", env, tmp_path / "none").stderr.split())
+    assert f"--env {(tmp_path / 'none').as_uri()} --create`" in refused
