@@ -156,7 +156,7 @@ class Run:
     def _begin(self, table: EventTable) -> bool:
         """Begin a stream that has never brought anything with all rows.
 
-        Raises NeverRestored if that would take others away; OriginReplaced if the table that it followed is deleted.
+        Raises NeverRestored if that would take others away; OriginReplaced if the ledger has the table no more that it followed.
         """
         shard = self.ends.origin.state.objects[self.stream.collection].shard
         followed = self._state
@@ -166,7 +166,8 @@ class Run:
         if active_files(table.store, table.head.version):
             if followed.checkpoint != NOTHING and followed.shard not in self.ends.origin.state.shards:
                 self._state = followed  # so that the next look says the same
-                raise OriginReplaced(collection=self.stream.collection, shard=followed.shard, reason="its hold ended and it was deleted")
+                reason = "its hold ended and it was deleted, or it was given back by `unmanage`, which a later `adopt` does not undo"
+                raise OriginReplaced(collection=self.stream.collection, shard=followed.shard, reason=reason)
             raise NeverRestored(collection=self.stream.collection, origin=self.stream.origin)
         self._restore(Wish(is_first=True, depth=self.settings.depth))
         return True

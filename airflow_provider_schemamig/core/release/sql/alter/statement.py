@@ -128,7 +128,8 @@ def _read(cursor: Cursor, declarations: Declarations) -> Alteration:
     if cursor.accept("DROP", "TABLE"):
         return _drop(cursor, declarations)
     if not cursor.accept("ALTER", "TABLE"):
-        raise cursor.unexpected("ALTER TABLE, CREATE TABLE or DROP TABLE")
+        is_begun = any(cursor.accept(word) for word in ("ALTER", "CREATE", "DROP"))
+        raise cursor.unexpected("TABLE" if is_begun else "ALTER TABLE, CREATE TABLE or DROP TABLE")
     declaration = _collection(cursor, declarations)
     if cursor.accept("RENAME", "TO"):
         return _rename(cursor, declaration, declarations)
