@@ -45,7 +45,7 @@ class ControlledOperator(DocumentOperator):
         """Run the verb for the collection, and return the control that is in force then."""
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        return control_json(self._said(verb, context, words))
+        return control_json(self._written(verb, context, words))
 
     def tell_with_others(self, verb: Callable[..., Control], context: Context, /, **words: Any) -> dict[str, Any]:
         """Do what ``tell`` does, and say what else makes work wait, with what takes it back."""
@@ -53,12 +53,12 @@ class ControlledOperator(DocumentOperator):
         from airflow_provider_schemamig.core.upgrade.context.controls import still_words
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
-        said = self._said(verb, context, words)
-        for held in commands.still_held(self.hook.environment, self.collection or None, said):
+        written = self._written(verb, context, words)
+        for held in commands.still_held(self.hook.environment, self.collection or None, written):
             self.log.warning("%s", visible(still_words(held)))
-        return control_json(said)
+        return control_json(written)
 
-    def _said(self, verb: Callable[..., Control], context: Context, words: Mapping[str, Any]) -> Control:
+    def _written(self, verb: Callable[..., Control], context: Context, words: Mapping[str, Any]) -> Control:
         return verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context))
 
     def sentence(self, found: Mapping[str, Any]) -> str:

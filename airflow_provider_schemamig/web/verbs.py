@@ -79,9 +79,9 @@ def _told(control: Control, does: str, *held: str) -> dict[str, Any]:
     return {"text": " ".join([f"{'Everything' if control.scope == '*' else control.scope} {does}.", *held])}
 
 
-def _held(env: Environment, collection: str | None, said: Control) -> tuple[str, ...]:
+def _held(env: Environment, collection: str | None, written: Control) -> tuple[str, ...]:
     """Return what else makes work wait, with what takes it back."""
-    return tuple(still_words(control) for control in commands.still_held(env, collection, said))
+    return tuple(still_words(control) for control in commands.still_held(env, collection, written))
 
 
 VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {

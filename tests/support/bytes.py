@@ -31,3 +31,8 @@ def unwritten(env: Environment, *, but: str | None = None) -> Iterator[None]:
 def _tree_of(env: Environment, but: str | None) -> dict[str, tuple[bytes | None, int]]:
     found = tree(env.location.local_path or Path())
     return found if but is None else {name: content for name, content in found.items() if not name.startswith(but)}
+
+
+def files(root: Path) -> dict[str, tuple[bytes | None, int]]:
+    """``tree`` without the folders: their time changes with every attempt to put a file in."""
+    return {name: found for name, found in tree(root).items() if found[0] is not None}

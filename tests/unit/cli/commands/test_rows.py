@@ -103,7 +103,7 @@ def test_resume_says_what_still_waits(run: Run, env: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("verb", ["postpone", "force"])
 @pytest.mark.parametrize("scope", [(), ("--collection", "flights")], ids=["all", "one"])
-def test_what_is_paused_stays_paused_and_the_answer_says_so(
+def test_a_pause_stays_whatever_follows_and_the_answer_says_so(
     run: Run, env: Path, monkeypatch: pytest.MonkeyPatch, verb: str, scope: tuple[str, ...]
 ) -> None:
     """A pause is somebody's brake: another verb does not take it back."""

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWri
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from tests.support.bytes import tree
+from tests.support.bytes import files, tree
 from tests.unit.ledger.samples import LOG, append_raw, counter, leader, sound_environment
 
 
@@ -97,11 +97,6 @@ def as_backed_up(env: EnvironmentRoot) -> Any:
     return reader.state(state.version - 1).raw
 
 
-def files(root: Path) -> dict[str, tuple[bytes | None, int]]:
-    """Without the folders: their time changes with every attempt to put a file in."""
-    return {name: found for name, found in tree(root).items() if found[0] is not None}
-
-
 def test_a_backup_is_no_environment(lake: LedgerWriter, tmp_path: Path) -> None:
     """A verb that is given its folder would lead the tables of its original in the same name."""
     backup(lake.env, str(tmp_path / "backup"))
@@ -129,20 +124,13 @@ def test_restore_again_changes_nothing(lake: LedgerWriter, tmp_path: Path) -> No
     assert files(tmp_path / "lake") == before
 
 
-def test_a_ledger_that_is_as_its_backup_stays_as_it_is(lake: LedgerWriter, tmp_path: Path) -> None:
-    """Nothing was lost, so its generations and epochs need not leap."""
+@pytest.mark.parametrize(("commits", "match"), [(0, "its ledger of before"), (1, "another ledger")])
+def test_a_ledger_that_is_there_is_not_overwritten(lake: LedgerWriter, tmp_path: Path, commits: int, match: str) -> None:
     backup(lake.env, str(tmp_path / "backup"))
+    for _ in range(commits):
+        lake.transact(lambda state: [Put(counter(1))])
     before = tree(tmp_path / "lake")
-    with pytest.raises(BackupUnusable, match="has its ledger of before"):
-        restore(lake.env, str(tmp_path / "backup"))
-    assert tree(tmp_path / "lake") == before
-
-
-def test_a_ledger_that_went_on_is_not_overwritten(lake: LedgerWriter, tmp_path: Path) -> None:
-    backup(lake.env, str(tmp_path / "backup"))
-    lake.transact(lambda state: [Put(counter(1))])
-    before = tree(tmp_path / "lake")
-    with pytest.raises(BackupUnusable, match="another ledger"):
+    with pytest.raises(BackupUnusable, match=match):
         restore(lake.env, str(tmp_path / "backup"))
     assert tree(tmp_path / "lake") == before
 
@@ -398,14 +386,13 @@ def test_a_file_that_goes_while_it_is_copied_is_named(lake: LedgerWriter, tmp_pa
 
 
 def test_a_second_environment_of_one_id_is_told(lake: LedgerWriter, tmp_path: Path) -> None:
-    adopted = Shard(
-        ShardId("a"), CollectionName("flights"), "file:///elsewhere/t", "id of a", Generation(1), ShardState.RETIRED, adopted=True
-    )
-    lake.transact(lambda state: [Put(adopted)])
+    place = "file:///elsewhere/t"
+    shard = Shard(ShardId("a"), CollectionName("flights"), place, "id of a", Generation(1), ShardState.RETIRED, adopted=True)
+    lake.transact(lambda state: [Put(shard)])
     backup(lake.env, str(tmp_path / "backup"))
     shutil.rmtree(tmp_path / "lake" / "_schemamig" / "ledger")
     assert restore(lake.env, str(tmp_path / "backup")).notes == (), "in its own place there is only one"
     notes = restore(EnvironmentRoot.open(str(tmp_path / "lake2")), str(tmp_path / "backup")).notes
     assert [note.split()[0] for note in notes] == ["this", "1"]
     assert lake.env.location.uri in notes[0]
-    assert "file:///elsewhere/t" in notes[1]
+    assert place in notes[1]
