@@ -84,7 +84,7 @@ STORAGE_OPTIONS = "SCHEMAMIG_STORAGE_OPTIONS"
 _WINDOW = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 _HOLD = re.compile(r"([0-9]{1,9})([mhd]?)")
 _SECONDS = {"": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST_HOLD = timedelta(days=3650)
+LONGEST_HOLD = timedelta(days=3650)
 
 
 def parse_hold(text: str) -> timedelta:
@@ -93,7 +93,7 @@ def parse_hold(text: str) -> timedelta:
     if match is None:
         raise typer.BadParameter(f"{text!r} is not a time: write 0, 30m, 24h, 7d or a number of seconds.", param_hint="'--hold'")
     seconds = int(match[1]) * _SECONDS[match[2]]
-    if seconds > _LONGEST_HOLD.total_seconds():
+    if seconds > LONGEST_HOLD.total_seconds():
         raise typer.BadParameter(f"{text!r} is longer than ten years.", param_hint="'--hold'")
     return timedelta(seconds=seconds)
 

@@ -24,18 +24,18 @@ def pause(env: Environment, who: str, *, collection: str | None, reason: str) ->
 
 def resume(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
     control = commands.resume(env, collection, by=who, reason=reason)
-    held = _held(env, collection, control)
+    held = _held(env, control)
     return _told(control, "goes on, but not all of it" if held else "goes on", *held)
 
 
 def postpone(env: Environment, who: str, *, collection: str | None, reason: str) -> dict[str, Any]:
     control = commands.postpone(env, collection, by=who, reason=reason)
-    return _told(control, "waits before its last step", *_held(env, collection, control))
+    return _told(control, "waits before its last step", *_held(env, control))
 
 
 def force(env: Environment, who: str, *, collection: str, reason: str) -> dict[str, Any]:
     control = commands.force(env, collection, by=who, reason=reason)
-    return _told(control, "may lock writers out", *_held(env, collection, control))
+    return _told(control, "may lock writers out", *_held(env, control))
 
 
 def throttle(
@@ -79,9 +79,9 @@ def _told(control: Control, does: str, *held: str) -> dict[str, Any]:
     return {"text": " ".join([f"{'Everything' if control.scope == '*' else control.scope} {does}.", *held])}
 
 
-def _held(env: Environment, collection: str | None, written: Control) -> tuple[str, ...]:
+def _held(env: Environment, written: Control) -> tuple[str, ...]:
     """Return what else makes work wait, with what takes it back."""
-    return tuple(still_words(control) for control in commands.still_held(env, collection, written))
+    return tuple(still_words(control) for control in commands.still_held(env, written))
 
 
 VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import getpass
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from airflow_provider_schemamig.cli.options import (
+    LONGEST_HOLD,
     CollectionOption,
     EnvOption,
     HolderOption,
@@ -16,8 +18,7 @@ from airflow_provider_schemamig.cli.options import (
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
 
-#: Ten years, as of a hold.
-MOST_HOURS = 24 * 3650
+_MOST_HOURS = LONGEST_HOLD // timedelta(hours=1)
 
 
 @answered
@@ -25,7 +26,7 @@ def pin(
     env: EnvOption,
     collection: CollectionOption,
     hours: Annotated[
-        int, typer.Option("--hours", min=1, max=MOST_HOURS, metavar="N", help="How much history a copy needs.", show_default=False)
+        int, typer.Option("--hours", min=1, max=_MOST_HOURS, metavar="N", help="How much history a copy needs.", show_default=False)
     ],
     holder: HolderOption = None,
     as_json: JsonOption = False,

@@ -206,6 +206,11 @@ class State:
         return self.rows(Element, to_element_key)
 
     @property
+    def release_version(self) -> Version | None:
+        """Return the release that the environment is at; None: at none yet."""
+        return None if self.release is None else self.release.version
+
+    @property
     def is_promoted(self) -> bool:
         """Return whether the leader is at work: its deployment is promoted, and neither committed nor given up."""
         return self.leader is not None and self.deployments[self.leader.generation].state is DeploymentState.PROMOTED

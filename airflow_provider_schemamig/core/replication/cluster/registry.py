@@ -132,7 +132,7 @@ def node_state(env: EnvironmentRoot, state: State, streams: Sequence[StreamState
     return NodeState(
         EnvId(state.config.env_id),
         env.location.uri,
-        state.release.version if state.release is not None else None,
+        state.release_version,
         set_fingerprint({name: hashes.current for name, hashes in collections.items()}),
         collections,
         now,
@@ -186,7 +186,7 @@ def _says(known: NodeState, state: State, streams: Sequence[StreamState]) -> boo
 
     Only current hashes are compared, which are rows; previous ones, which are computed, follow with a heartbeat.
     """
-    version = state.release.version if state.release is not None else None
+    version = state.release_version
     told = {name: hashes.current for name, hashes in known.collections.items()}
     if known.release != version or told != {name: item.fingerprint for name, item in state.objects.items()}:
         return False

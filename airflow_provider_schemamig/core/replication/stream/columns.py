@@ -114,7 +114,8 @@ class Columns:
         candidate = before is not None and bool(_new_columns(before, entry))
         # A column that was declared before, and is on the table all the same, is hidden: for the way back, or after it.
         known = frozenset[str]().union(*(_columns(found) for found in self._entries if found.since_table_version <= version))
-        later = [found for found in self._entries if found.since_table_version > version and _columns(found) - known]
+        after = [found for found in self._entries if found.since_table_version > version]
+        later = [(found, new) for found in after if (new := _columns(found) - known)]
         if not (candidate or later):
             return entry
         if self._table is None:
@@ -129,7 +130,7 @@ class Columns:
         if before is not None and (not is_there or any(is_stand_in(name) and not is_outdated(name) for name in taken.values())):
             return before
         shown = {there.name_in_files(ColumnPath(field.name)) for field in live.fields if not field.name.startswith(RESERVED_PREFIX)}
-        return next((found for found in later if (_columns(found) - known) & shown), entry)
+        return next((found for found, new in later if new & shown), entry)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
         """Return the newest schema of this fingerprint that the table had until then."""

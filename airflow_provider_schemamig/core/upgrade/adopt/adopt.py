@@ -157,7 +157,7 @@ class AdoptedRelease:
 
 def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> AdoptedRelease:
     folder = known(path)
-    source = state.release.version if state is not None and state.release is not None else None
+    source = state.release_version if state is not None else None
     if state is not None:
         no_open_hold(state)
     if folder.is_new and source is None:

@@ -216,11 +216,6 @@ def pending_holds(state: State | None) -> tuple[dict[str, Any], ...]:
     return () if state is None else tuple(hold_json(state, hold) for hold in unclosed_holds(state))
 
 
-def release_at(state: State) -> Version | None:
-    """Return the release that the environment is at: what a task that moves it nowhere begins and ends with. None: at none yet."""
-    return None if state.release is None else state.release.version
-
-
 def deployment_of(state: State, generation: Generation) -> Deployment:
     found = state.deployments.get(generation)
     if found is None:

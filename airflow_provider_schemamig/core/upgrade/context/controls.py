@@ -47,14 +47,14 @@ def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = Non
     return _say(env, "resume", collection, by, reason, lambda control, _: _running(control), postponed=False)
 
 
-def still_held(env: EnvironmentRoot, collection: str | None, written: Control) -> tuple[Control, ...]:
-    """Return the pauses and postponements that hold beside the control that was just ``written`` of ``collection`` (None: of all).
+def still_held(env: EnvironmentRoot, written: Control) -> tuple[Control, ...]:
+    """Return the pauses and postponements that hold beside the control that was just ``written``.
 
     Each verb takes back its own only. For a collection that is also what was said of all; for all, what was said of any.
     """
     controls = sorted(LedgerReader(env).state().controls.items())
     others = [control for key, control in controls if control.paused and key != written.key]
-    return tuple(control for control in others if collection is None or control.scope in (EVERYWHERE, collection))
+    return tuple(control for control in others if written.scope == EVERYWHERE or control.scope in (EVERYWHERE, written.scope))
 
 
 def still_words(control: Control) -> str:

@@ -151,7 +151,7 @@ def _is_leader(state: State, deployment: Deployment) -> bool:
 
 
 def _check_plan(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> None:
-    source = state.release.version if state.release is not None else None
+    source = state.release_version
     if source != plan.target.source:
         raise PlanChanged(approved=plan.digest, current=f"from {source}")
     if fingerprint_reached(state, plan.target) != plan.target.fingerprint:

@@ -55,7 +55,7 @@ class Target:
 
 def target_of(release: Release, state: State | None) -> Target:
     """Return the head of ``release`` as seen from the environment. Raises the chain's refusals, all of them together."""
-    source = state.release.version if state is not None and state.release is not None else None
+    source = state.release_version if state is not None else None
     if state is not None and state.release is not None and state.release.name != release.name:
         raise WrongRelease(expected=state.release.name, found=release.name)
     declared = release.declarations(release.version)

@@ -112,7 +112,7 @@ def _check_not_rolled_back(state: State, request: Claim) -> None:
 
 def _check_source(state: State, plan: Plan) -> None:
     """Raise EnvironmentMoved if another process committed or rolled back a release since the plan was made."""
-    current, planned = state.release.version if state.release is not None else None, plan.target.source
+    current, planned = state.release_version, plan.target.source
     if current != planned:
         raise EnvironmentMoved(planned=str(planned or "none"), current=str(current or "none"))
 

@@ -44,7 +44,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     keep_fences,
     leading,
     plan_of,
-    release_at,
 )
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
@@ -105,7 +104,7 @@ def roll_back(
     known = ledger.state()
     asked = None if generation is None else deployment_of(known, generation)
     if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
-        at = release_at(known)
+        at = known.release_version
         return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
     recall_heads(env)
     deployment = _checked(env, known, jobs, begun or asked, promoted, allow_lossy=allow_lossy)

@@ -37,7 +37,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     no_open_deployment,
     no_open_hold,
     pending_holds,
-    release_at,
 )
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
@@ -173,7 +172,7 @@ def contract(
     no_open_deployment(state)
     if generation is not None:
         deployment_of(state, generation)
-    due, at = due_holds(state, generation, at_once=at_once), release_at(state)
+    due, at = due_holds(state, generation, at_once=at_once), state.release_version
     if state.leader is None or not due:
         return Outcome(at, at, None, None, (), pending_holds(state), by_hand_notes(state))
 
@@ -197,7 +196,7 @@ def compact(
     names = [CollectionName(name) for name in collections]
     ages = schema_age(env, names)
     if state.leader is None or not is_due(state, ages):
-        at = release_at(state)
+        at = state.release_version
         return Compaction(Outcome(at, at, None, None, (), pending_holds(state)), tuple(map(Compacted, ages)))
     no_open_hold(state)
     found: list[Compacted] = []
