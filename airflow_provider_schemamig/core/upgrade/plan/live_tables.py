@@ -202,9 +202,14 @@ def _are_plain(entry: SchemaEntry, head: Head) -> bool:
 
 
 def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[ColumnPath, str]:
-    """Return what the data files call the columns and fields of one of the entry's declarations, by path."""
+    """Return what the data files call the columns and fields of one of the entry's declarations, by path.
+
+    One that has just come under a name which the files have for another one is left out: nobody has written down yet what they call it.
+    """
     stored = dict(entry.stored_names)
-    return {path: stored.get(path, parent_and_name(path)[1]) for path, _ in walk(declaration.fields)}
+    taken = {(parent_and_name(path)[0], name) for path, name in stored.items()}
+    paths = (path for path, _ in walk(declaration.fields) if path in stored or parent_and_name(path) not in taken)
+    return {path: stored.get(path, parent_and_name(path)[1]) for path in paths}
 
 
 def check_names(state: State, collection: CollectionName, head: Head) -> None:
