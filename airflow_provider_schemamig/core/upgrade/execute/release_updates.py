@@ -32,7 +32,7 @@ from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_
 from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import begun_rollbacks, open_holds
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import drop_released, no_table, unreleased_change
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition
@@ -180,8 +180,7 @@ def _holds(leader: LeaderView, state: State, tables: Sequence[HeldTable]) -> lis
     back: the tables are as its release had them.
     """
     source = leader.plan.target.source
-    begun = [hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK]
-    reopened: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun]
+    reopened: list[Update] = [Put(replace(hold, state=HoldState.OPEN)) for hold in begun_rollbacks(state)]
     if source is None or not leader.plan.target.is_deployed:
         return reopened
     until = pendulum.now("UTC").add(seconds=leader.deployment.hold_seconds)

@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, Shard
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     KEEP_HOLDS,
     HoldOptions,
+    begun_rollbacks,
     droppable,
     kept_fields,
     open_holds,
@@ -140,14 +141,15 @@ class _Planner(Checks):
             yield from not_in_release(self._view.state, self._target.steps)
 
     def _check_open_deployment(self) -> None:
-        """Refuse to plan at the environment's own version while a deployment to another one is open, which must finish first.
+        """Refuse to plan at the environment's own version while a deployment is open, which must finish first.
 
-        One to this version takes back a rollback that died: it goes on.
+        One to this version that takes back a rollback which died goes on; another one is an ``alter``.
         """
         state = self._view.state
         if state is None or not state.intents or self._target.is_deployed or state.leader is None:
             return
-        if state.is_promoted and state.deployments[state.leader.generation].target != self._target.version:
+        is_back = state.deployments[state.leader.generation].target == self._target.version and begun_rollbacks(state)
+        if state.is_promoted and not is_back:
             self._refusals.append(DeploymentOpen(generation=state.leader.generation))
 
     def _look_for_drift(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Hold, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation
 from airflow_provider_schemamig.core.online.errors import NotOnline
@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.diff.phases import Phases, phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, open_holds, physical_after
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import begun_rollbacks, kept_fields, open_holds, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import end_of
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now, renames_left
@@ -101,7 +101,7 @@ def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
     if state is None:
         return ()
     names = {intent.collection for intent in state.intents.values() if target.is_deployed or intent.kind is not IntentKind.COMPACT}
-    is_begun = not target.is_deployed and any(hold.state is HoldState.ROLLING_BACK for hold in state.holds.values())
+    is_begun = not target.is_deployed and bool(begun_rollbacks(state))
     return (s.Settle(tuple(sorted(names))),) if names or is_begun else ()
 
 

@@ -125,6 +125,28 @@ def test_alter_statements_it_waits_for_a_deployment(lake: Lake) -> None:
         alter(lake.env, "ALTER TABLE a ADD COLUMN n INT", jobs=OnlineJobs())
 
 
+def test_an_upgrade_to_the_own_release_takes_back_no_alter_that_is_under_way(lake: Lake, tmp_path: Path) -> None:
+    """A scheduled DAG of the release that is there already; whoever made the statement goes on."""
+    statement, met = "ALTER TABLE a ADD COLUMN n INT DEFAULT 7", 0
+    for moment in range(0, 60, 3):
+        folder = tmp_path / str(moment)
+        shutil.copytree(lake.env.location.local_path or Path(), folder)
+        found = replace(lake, env=Environment.open(str(folder)))
+        try:
+            alter(found.crashing_at(moment), statement, jobs=OnlineJobs())
+            break
+        except Crash:
+            pass
+        if found.state.is_promoted and found.state.intents:
+            met += 1
+            with refused("deployment_open"):
+                commands.upgrade(found.env, found.first, jobs=OnlineJobs())
+        if found.state.unreleased_of(A) is None:
+            alter(found.env, statement, jobs=OnlineJobs())
+        whole(found)
+    assert met > 2
+
+
 def test_a_claim_is_carried_out_once(lake: Lake) -> None:
     """Airflow's retry of a task whose answer was lost."""
     for _ in range(2):

@@ -45,6 +45,11 @@ def open_holds(state: State | None) -> tuple[Hold, ...]:
     return tuple(hold for hold in unclosed_holds(state) if hold.state is not HoldState.KEEPING)
 
 
+def begun_rollbacks(state: State) -> tuple[Hold, ...]:
+    """Return the holds whose way back was begun and is not ended: their tables may be at neither release."""
+    return tuple(hold for hold in state.holds.values() if hold.state is HoldState.ROLLING_BACK)
+
+
 def ends_by_hand(state: State, hold: Hold) -> bool:
     """Return whether only a person ends the hold: the ledger was restored since, and lost a rollback that may have closed it."""
     return hold.state is HoldState.OPEN and state.given_out is not None and hold.generation in state.given_out.by_hand
