@@ -76,14 +76,33 @@ class NeverRestored(GapError):
 
 
 class RestoreWouldLose(Refusal):
-    """``commits`` of the target's own, the first of them at version ``first`` of its table ``uri``, are not at the origin."""
+    """``commits`` of the target's own, the first of them at version ``first`` of its table ``uri``, are not at the origin.
+
+    Or rows of a third environment ``of`` are not; ``is_followed``: the origin has a stream from there.
+    """
 
     code = "restore_would_lose"
-    message = "the target has {commits} commit(s) of its own, from version {first} of {uri} on, that the origin does not have."
-    next_action = "Bring them to the origin first, by a stream the other way round; or restore with allow_lossy, and they are gone."
     uri: str
-    commits: int
-    first: int
+    commits: int = 0
+    first: int = 0
+    of: str | None = None
+    is_followed: bool = False
+
+    @property
+    def message(self) -> str:
+        if self.of is not None:
+            return f"the target has rows of the environment {self.of} at {self.uri} that the origin does not have."
+        own = f"{self.commits} commit(s) of its own, from version {self.first} of {self.uri} on"
+        return f"the target has {own}, that the origin does not have."
+
+    @property
+    def next_action(self) -> str:
+        if self.of is None:
+            return "Bring them to the origin first, by a stream the other way round; or restore with allow_lossy, and they are gone."
+        if self.is_followed:
+            again = "the target's stream brings them again"
+            return f"Bring them to the origin first, by its stream from there; or restore with allow_lossy: {again}."
+        return "Bring them to the origin first, by a stream from there; or restore with allow_lossy, and they are gone."
 
 
 class TargetAppendOnly(Refusal):

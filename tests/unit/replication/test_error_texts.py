@@ -19,6 +19,8 @@ ERRORS: tuple[SchemamigError, ...] = (
     e.OriginReplaced(collection="flights", shard="g1-0123", reason="g2-4567 took its place with other rows"),
     e.NeverRestored(collection="flights", origin="prod"),
     e.RestoreWouldLose(collection="flights", uri=URI, commits=2, first=5),
+    e.RestoreWouldLose(collection="flights", uri=URI, of="prod", is_followed=True),
+    e.RestoreWouldLose(collection="flights", uri=URI, of="prod"),
     e.TargetAppendOnly(collection="flights", uri=URI),
     e.RestoreChangesSchema(collection="flights", version=9, event_hash=H2, local_hash=H1),
     e.RestoreChangesSchema(collection="flights", version=9, event_hash=H2, local_hash=H1, detail="gate is missing"),

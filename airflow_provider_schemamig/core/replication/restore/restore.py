@@ -28,6 +28,7 @@ from airflow_provider_schemamig.core.replication.errors import OriginReplaced, R
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
+from airflow_provider_schemamig.core.replication.restore.other_origins import check_others, other_positions
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
@@ -139,7 +140,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
         table.store.delete_tree(copied.folder)
         raise
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
-    for app_id in app_ids(place.txns):
+    for app_id in app_ids(txn for txn in place.txns if txn.startswith(stream.txn_prefix)):
         forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), txn_position(place.txns, app_id))
     hi = source.head.version
     return RestoredRows(source.shard.shard, hi, version, copied.rows, place.span.commit_hash)
@@ -166,6 +167,8 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
     for app_id in {live, *app_ids(known)}:
         own = txn_position(known, app_id)
         txns |= advance(app_id, own, TxnPosition(own.term + 1, hi if app_id == live else own.version))
+    for other in other_positions(stream, source, table):
+        txns |= other.txns
     span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.store, hi), RESTORE)
     return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 
@@ -186,6 +189,7 @@ def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTab
         raise CheckpointMoved(collection=collection, uri=table.uri)
     if not (wish.allow_lossy or wish.is_first):
         _check_own(ends, stream, table)
+        check_others(other_positions(stream, source, table), table)
 
 
 def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -> tuple[SchemaEntry, Mapping]:
@@ -244,8 +248,9 @@ def _known_to_origin(ends: StreamEnds, back: Stream, there: EventTable, table: E
 
 
 def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequence[int], set[str] | None]:
-    """Return the versions of the target's table, newest first, that changed rows and did not come from the origin.
+    """Return the versions of the target's table, newest first, that changed rows and came from nowhere else.
 
+    What came from a third environment is not among them: how far the origin has that is said by its own stream from there.
     They go down to ``oldest``, which the origin has, or to the last restore from there, and as far as the log still goes. Returned beside
     them are the tables whose rows came after that; None: all that were retired for it.
     """
@@ -262,7 +267,7 @@ def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequen
             return found, came_from
         if action.startswith(f"{UNDO}/"):
             came_from.add(action.removeprefix(f"{UNDO}/"))
-        ours = "generation" in about or (about.get("origin"), action) == (stream.origin, REPLICA)
+        ours = "generation" in about or action in (REPLICA, RESTORE)
         if not ours and any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes)):
             found.append(version)
     return found, None
