@@ -45,12 +45,25 @@ class RollbackLogGone(Refusal):
 
 
 class OldTableMissing(Refusal):
-    """The table that a rollback would go back to is not there: its folder was deleted during the hold."""
+    """The table that a rollback would go back to is not there: its folder was deleted during the hold.
+
+    ``sealed_version``: what is there is a copy of before that version, the last one of the table, and lacks what came in between.
+    """
 
     code = "old_table_missing"
-    message = "the table before the release is not at {uri} any more, so there is nothing to go back to. Nothing was changed."
-    next_action = "Stay at the release; or restore that folder from a backup and roll back then."
     uri: str
+    sealed_version: int | None = None
+
+    @property
+    def message(self) -> str:
+        if self.sealed_version is None:
+            return f"the table before the release is not at {self.uri} any more, so there is nothing to go back to. Nothing was changed."
+        end = f"it was sealed at its version {self.sealed_version}, which is not in its log"
+        return f"the table at {self.uri} is a copy of before the release: {end}, so rows of it may be missing. Nothing was changed."
+
+    @property
+    def next_action(self) -> str:
+        return "Stay at the release; or restore that folder from a backup of after the release's commit, and roll back then."
 
 
 class Unmanaged(Refusal):

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.features import check_writable
-from airflow_provider_schemamig.core.delta.log.head import Head, another_table
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Shard
+from airflow_provider_schemamig.core.delta.log.head import Head, another_table, look_at_head
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, check_label
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
+from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, exchanged, look_or_none, table_store
@@ -87,11 +88,28 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield OldTableMissing(collection=row.collection, uri=store.location.uri)
         elif head is not None and head.is_another:
             yield another_table(store, head, row.collection)
+        elif head is not None and row.shard in needed and not _has_seal(store, row, head):
+            yield OldTableMissing(collection=row.collection, uri=store.location.uri, sealed_version=row.sealed_version)
         elif head is not None and (unwritable := _unwritable(head)) is not None:
             unwritable.collection = row.collection
             yield unwritable
         elif head is not None and (found := forgets(head.properties) or _drifted(state, names.get(row.shard), row, head, hold)):
             yield drift_refusal(state, row.collection, found)
+
+
+def _has_seal(store: ReadStore, row: Shard, head: Head) -> bool:
+    """Return whether a table that the release retired has the commit that sealed it, the last one that its rows were read at.
+
+    One that was brought back from a copy of before has other commits, or none. A log that was cleaned up beyond it went on from there.
+    """
+    if row.state is not ShardState.RETIRED or row.sealed_version is None:
+        return True
+    if head.version <= row.sealed_version:
+        return head.version == row.sealed_version and head.sealed_for is not None
+    try:
+        return look_at_head(store, row.sealed_version).sealed_for is not None
+    except LogTruncated:
+        return True
 
 
 def _unwritable(head: Head) -> SchemamigError | None:

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Lake, append, no_spark
 from tests.support.online import OnlineJobs
+from tests.support.rows.tables import snapshot
 from tests.support.tables import foreign
 from tests.support.upgrades import expanded, make_holds_due, promoted, refused, seen, two_releases, whole
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
@@ -220,6 +221,42 @@ def test_nothing_goes_back_to_a_table_that_was_deleted(tmp_path: Path, schema: s
         commands.rollback(lake.env, allow_lossy=True, jobs=no_spark)
     assert str(before) in errors[0].message
     assert lake.version == "1.1.0"
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize(
+    ("schema", "step"),
+    [
+        ("CREATE TABLE k (id BIGINT)", 'removal("t")'),
+        (None, 'replacement("t")'),
+        (None, 'rewrite("t", up="SELECT id, 5 AS n FROM {t}", down="SELECT id FROM {t}")'),
+    ],
+)
+def test_a_rollback_leads_to_no_copy_of_before_the_seal(tmp_path: Path, schema: str | None, step: str, is_written: bool) -> None:
+    """It lacks the rows that came before the seal, be it written on since; a copy of after it is as good as the table."""
+    both = "CREATE TABLE k (id BIGINT); CREATE TABLE t (id BIGINT{})"
+    lake = two_releases(tmp_path, both.format(""), schema or both.format(", n INT"), step)
+    before = lake.path("t")
+    append(before, [{"id": 1}])
+    shutil.copytree(before, tmp_path / "early")
+    append(before, [{"id": 2}])
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    shutil.copytree(before, tmp_path / "late")
+
+    def brought_back(copy: str) -> None:
+        shutil.rmtree(before)
+        shutil.copytree(tmp_path / copy, before)
+
+    brought_back("early")
+    for number in range(6 * is_written):
+        append(before, [{"id": number}])
+    with unwritten(lake.env), refused("old_table_missing", "t") as errors:
+        commands.rollback(lake.env, allow_lossy=True, jobs=OnlineJobs())
+    assert "is a copy of before the release" in errors[0].message
+    brought_back("late")
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    assert sorted(row["id"] for row in snapshot(lake.path("t")).rows) == [1, 2]
+    whole(lake)
 
 
 @pytest.mark.parametrize("versions", [0, 1, 4, 12])
