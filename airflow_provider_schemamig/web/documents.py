@@ -13,7 +13,9 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.replication.errors import GapError
 from airflow_provider_schemamig.core.upgrade.documents.pace import authored
+from airflow_provider_schemamig.exceptions import listed
 
+_CHANGES_SHOWN = 3
 _OPEN = ("claimed", "promoted")
 #: What ends a stream so that its rows have to be restored.
 _GAPS = {GapError.code} | {kind.code for kind in GapError.__subclasses__()}
@@ -97,7 +99,7 @@ def _remarks(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if item["in_flight"]:
         yield f"in flight: {', '.join(item['in_flight'])}", "busy"
     if item["ahead"]:
-        yield "ahead of its release", "busy"
+        yield f"ahead of its release: {listed(item['ahead_by'], _CHANGES_SHOWN)}", "busy"
     if item["hidden"]:
         yield f"hidden: {', '.join(item['hidden'])}", ""
     if item["adopted"]:

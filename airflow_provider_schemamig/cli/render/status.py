@@ -12,6 +12,9 @@ from rich.text import Text
 from airflow_provider_schemamig.cli.render.common import Indented, hold_text, table_of
 from airflow_provider_schemamig.cli.render.rows import control_text, pin_text, progress_cells, progress_table, touched_texts
 from airflow_provider_schemamig.core.times import minute_of
+from airflow_provider_schemamig.exceptions import listed
+
+_CHANGES_SHOWN = 3
 
 #: With more collections than this only those that need attention get a line of their own.
 COLLECTIONS_SHOWN = 40
@@ -117,7 +120,7 @@ def _remarks(item: Document) -> list[tuple[str, str]]:
     if item["in_flight"]:
         remarks.append((f"in flight: {', '.join(map(str, item['in_flight']))}", "yellow"))
     if item.get("ahead"):
-        remarks.append(("ahead of its release", "yellow"))
+        remarks.append((f"ahead of its release: {listed(item['ahead_by'], _CHANGES_SHOWN)}", "yellow"))
     if item["hidden"]:
         remarks.append((f"hidden: {', '.join(item['hidden'])}", "dim"))
     return remarks

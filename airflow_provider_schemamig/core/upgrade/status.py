@@ -28,6 +28,7 @@ from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, look_or_none, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import made_outside
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 
 
@@ -128,6 +129,7 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
         "sealed": head is not None and head.sealed_for is not None,
         "adopted": state.shards[item.shard].adopted,
         "ahead": state.unreleased_of(name) is not None,
+        "ahead_by": list(made_outside(state, name)),
         "drift": list(drift if head is not None else missing),
         "ways_on": options_for(env, state, name, head) if drift and head is not None else [],
     }

@@ -21,6 +21,8 @@ from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.errors import ChangeNotInRelease, RenamedOutsideRelease
 from airflow_provider_schemamig.exceptions import raise_refusals
 
+_CREATION = "the whole table"
+
 
 def no_table(name: CollectionName) -> Declaration:
     """Return what is declared where there is no table."""
@@ -82,6 +84,18 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[Change
         missing = missing_in(unreleased, step, _renamed_outside(state, unreleased)) or _renamed_here(state, unreleased, step)
         if missing:
             yield ChangeNotInRelease(collection=name, changes=missing)
+
+
+def made_outside(state: State, collection: CollectionName) -> tuple[str, ...]:
+    """Return what a collection has that its release does not declare, in words; empty: it is as released."""
+    unreleased = state.unreleased_of(collection)
+    if unreleased is None:
+        return ()
+    if not unreleased.released.fields:
+        return (_CREATION,)
+    changes = diff(unreleased.released, unreleased.declared, _renamed_outside(state, unreleased)).changes
+    found = [describe(change) for change in changes if change.cost is not Cost.NONE]
+    return (*_new_name(unreleased), *found)
 
 
 def by_source(steps: Sequence[MergedStep]) -> dict[CollectionName, MergedStep]:
@@ -219,14 +233,20 @@ def missing_in(unreleased: UnreleasedChange, step: MergedStep | None, renamed: M
     ``renamed``: path in the release -> last name now, of what was renamed outside of one.
     """
     if step is None and not unreleased.released.fields:
-        return ("the whole table",)
-    if step is None and unreleased.released.name != unreleased.collection:
-        return (f"its new name (it was {unreleased.released.name})",)
+        return (_CREATION,)
+    if step is None and (renamed_table := _new_name(unreleased)):
+        return renamed_table
     made = _made(unreleased, step)
     places = {_place(change) for change in made.changes}
     done = _renames_done(unreleased, step.renames, renamed) if isinstance(step, Evolve) else {}
     wanted = [change for change in diff(unreleased.released, unreleased.declared, done).changes if change.cost is not Cost.NONE]
     return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
+
+
+def _new_name(unreleased: UnreleasedChange) -> tuple[str, ...]:
+    """Return that the table was renamed outside of a release, in words; empty: it was not."""
+    before = unreleased.released.name
+    return () if before == unreleased.collection else (f"its new name (it was {before})",)
 
 
 def _made(unreleased: UnreleasedChange, step: MergedStep | None) -> Diff:

@@ -127,7 +127,7 @@ def test_alter_says_that_the_collection_is_ahead_of_its_release(run: Run, lake: 
     done = run("alter", "--env", lake, "ALTER TABLE planes ADD COLUMN seats INT", "--json")
     text = "planes is ahead of release 1.0.0: the next release has to contain what was changed outside of one"
     assert text in done.document["notes"]
-    assert "ahead of its release" in run("status", "--env", lake).stdout
+    assert "ahead of its release: add seats INT" in run("status", "--env", lake).stdout
     assert {name for name, item in run("status", "--env", lake, "--json").document["collections"].items() if item["ahead"]} == {"planes"}
 
 
