@@ -92,6 +92,7 @@ def numbers(spark: SparkSession, tmp_path: Path) -> SparkLake:
     return lake
 
 
+@pytest.mark.soak
 def test_a_double_beyond_float_is_refused_and_infinity_is_not(spark: SparkSession, numbers: SparkLake) -> None:
     writer = numbers.env.writer("t", spark=spark)
     for column, value in (
@@ -117,6 +118,7 @@ def test_a_double_beyond_float_is_refused_and_infinity_is_not(spark: SparkSessio
     assert list(empty) == [None] * 4
 
 
+@pytest.mark.soak
 def test_arrow_means_the_same_to_a_writer_with_spark(spark: SparkSession, numbers: SparkLake) -> None:
     """Whatever the session's time zone is; PySpark itself would take the time without a zone for one of it, and cut nanoseconds off."""
     noon = dt.datetime(2020, 1, 1, 12, tzinfo=dt.UTC)

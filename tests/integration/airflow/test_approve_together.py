@@ -54,6 +54,7 @@ def answered(run_dag: RunDag, dag_id: str, option: str) -> tuple[dict[str, Any],
     return run_dag(dag_id), person.question or ""
 
 
+@pytest.mark.soak
 def test_one_answer_lets_both_go_and_names_who_gave_it(run_dag: RunDag, together: str, verbs: FakeVerbs) -> None:
     found, question = answered(run_dag, together, "Approve")
     assert [found[f"{name}.cutover_and_commit"][0] for name in ("east", "west")] == ["success"] * 2

@@ -46,6 +46,7 @@ def test_airflow_keeps_an_event_for_each_collection_that_changed(run_dag: RunDag
     ]
 
 
+@pytest.mark.soak
 def test_of_a_thousand_collections_those_get_an_event_that_some_dag_names(run_dag: RunDag, tmp_path: Path) -> None:
     """Airflow takes 5 ms for one, while the end of the task waits, and gives up after 5 s."""
     product, lake = Product(tmp_path / "releases"), tmp_path / "lake"

@@ -60,6 +60,7 @@ def found(lake: Path) -> tuple[str | None, dict[str, list[str]]]:
     return document["version"], {name: [c["name"] for c in item["physical"]] for name, item in document["collections"].items()}
 
 
+@pytest.mark.soak
 def test_a_run_waits_for_the_run_before_it_and_not_for_those_of_another_environment(
     upgrade: Any, lake: Path, releases: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_real_lake_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, rel
     assert {"id", "origin"} <= set(collections["flights"])
 
 
+@pytest.mark.soak
 def test_maintenance_contracts_when_the_hold_is_over(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
     upgrade(releases[0])
     upgrade(releases[1])

@@ -114,6 +114,7 @@ def test_the_gate_auto_asks_where_there_is_a_risk(
     assert [call["approved_by"] for call in verbs.calls["promote"]] == ["ann" if asked else None]
 
 
+@pytest.mark.soak
 def test_a_rejected_approval_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.rewritten = ["planes"]
     person = Answer("Reject")
@@ -124,6 +125,7 @@ def test_a_rejected_approval_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) ->
     assert not verbs.calls["cancel"]
 
 
+@pytest.mark.soak
 def test_a_refused_promotion_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.rewritten = ["planes"]
     verbs.raises["promote"] = [Incompatible()]
@@ -131,6 +133,7 @@ def test_a_refused_promotion_ends_the_tail(run_dag: RunDag, verbs: FakeVerbs) ->
     assert states(found, "tail", "promote", "cutover_and_commit", "") == ["success", "failed", "upstream_failed", "failed"]
 
 
+@pytest.mark.soak
 def test_a_tail_that_is_refused_blocks_nothing_and_is_told(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.rewritten = ["planes"]
     verbs.raises["tail"] = [Incompatible(collection="planes")]
@@ -213,6 +216,7 @@ def test_upgrade_flow_what_is_refused_fails_on_the_first_try(run_dag: RunDag, ve
     assert found[""][0] == "failed"
 
 
+@pytest.mark.soak
 def test_a_conflict_that_stays_uses_up_the_tries_and_no_more(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.raises["expand"] = [Overtaken() for _ in range(9)]
     assert upgrade(run_dag)["expand"] == ("failed", 4)

@@ -143,6 +143,7 @@ def optimizing(scene: Scene, text: str) -> End:
     return end
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name, who", CASES)
 def test_planned_before_and_committed_after(spark: SparkSession, tmp_path: Path, name: str, who: Mapping[int, str]) -> None:
     case = OPERATIONS[name]

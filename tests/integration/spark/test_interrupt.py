@@ -38,6 +38,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.soak
 def test_an_interrupt_ends_the_work_and_prints_no_trace() -> None:
     process = subprocess.Popen([sys.executable, "-c", _AT_WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

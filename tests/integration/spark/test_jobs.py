@@ -81,6 +81,7 @@ def test_nothing_of_a_job_stays_on_the_session(lake: Lake) -> None:
     assert lake.spark.sql("SHOW VIEWS").collect() == views
 
 
+@pytest.mark.soak
 def test_a_job_run_directly_on_a_session_cleans_up_after_itself(lake: Lake) -> None:
     """Connect and submit hand the job a session; what it sets there goes with it, also when it fails."""
     from spark_jobs import fill
@@ -153,7 +154,7 @@ def test_a_twin_with_the_same_txn_loses_to_the_first(lake: Lake) -> None:
 # --- errors --------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "change, kind, says",
     [
@@ -256,6 +257,7 @@ def test_delta_itself_refuses_exactly_the_rows_that_preflight_counts(spark: Spar
     assert 5 - accepted == found["count"] == 3
 
 
+@pytest.mark.soak
 def test_samples_are_text_of_bounded_length_and_at_most_five(spark: SparkSession, tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/wide"
     spark.sql(f"CREATE TABLE delta.`{uri}` (id INT, v STRING) USING delta")

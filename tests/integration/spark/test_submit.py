@@ -66,6 +66,7 @@ def test_a_driver_fills_finds_a_repeat_done_and_gives_its_typed_error_back(
     assert "'a'" in caught.value.detail
 
 
+@pytest.mark.soak
 def test_a_driver_killed_in_mid_job_commits_nothing_and_a_retry_does(lake: Lake) -> None:
     runner = SubmitRunner("local[1]")
     caught: list[SchemamigError] = []

@@ -79,7 +79,8 @@ def features_named(text: str) -> set[str]:
     for row in FEATURES.values():
         names = [row.name] if re.search("[A-Z]", row.name) else []
         switches = [key for key, _ in row.properties] + [key for key in (row.field_key, row.domain) if key]
-        if text == row.name or any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-]|\.\w)", text) for name in (*names, *switches)):
+        there = (name for name in (*names, *switches) if name in text)
+        if text == row.name or any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-]|\.\w)", text) for name in there):
             found.add(row.name)
     return found
 
