@@ -55,7 +55,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
         _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
         if known is not None and known.rejected is None and _has_plan(ledger, state, known, plan):
-            claimed[:] = [_as_asked_now(known, request)]
+            claimed[:] = [_as_asked_now(state, known, request)]
             return [] if claimed == [known] else [Put(claimed[0])]
         deployment = Deployment(
             generation=next_generation(state),
@@ -78,14 +78,17 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     return claimed[0]
 
 
-def _as_asked_now(known: Deployment, request: Claim) -> Deployment:
+def _as_asked_now(state: State, known: Deployment, request: Claim) -> Deployment:
     """Return a claim with the longer of its hold and the one asked for now, and with what is asked for now about live nodes.
 
-    A way back that somebody was told of never gets shorter. What nodes need is looked at now, so only who asks now can pass over it.
+    A way back that somebody was told of never gets shorter. What nodes need is looked at now, so only who asks now can pass over it; and
+    not for somebody else, who had it approved without that.
     """
     if known.state is not DeploymentState.CLAIMED:  # from promotion on its leader writes the row
         return known
-    return replace(known, hold_seconds=max(known.hold_seconds, request.hold_seconds), ignore_nodes=request.holds.ignore_nodes)
+    may_ignore = known.ignore_nodes or known.generation not in state.approvals
+    ignores = request.holds.ignore_nodes and may_ignore
+    return replace(known, hold_seconds=max(known.hold_seconds, request.hold_seconds), ignore_nodes=ignores)
 
 
 def other_hold(deployment: Deployment, request: Claim) -> tuple[str, ...]:

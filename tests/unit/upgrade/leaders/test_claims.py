@@ -90,18 +90,24 @@ def test_a_claim_that_goes_on_keeps_the_longer_hold_and_says_which(tmp_path: Pat
     assert 6.9 * hours < hold.until - pendulum.now("UTC") <= 7 * hours
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_claim_that_goes_on_passes_over_live_nodes_if_who_goes_on_says_so(tmp_path: Path, asked: bool) -> None:
-    """A node that needs the hold comes between two tries: who is there now says whether it counts, not who claimed."""
+@pytest.mark.parametrize(("asked", "is_approved"), [(False, False), (True, False), (True, True)])
+def test_a_claim_that_goes_on_passes_over_live_nodes_if_who_goes_on_says_so(tmp_path: Path, asked: bool, is_approved: bool) -> None:
+    """A node that needs the hold comes between two tries: who is there now says whether it counts, not who claimed.
+
+    But not over an approval that was given without it.
+    """
     first, second, third = releases(tmp_path, (ONE, ""), (TWO, STEP_TWO), (THREE, STEP_THREE))
     lake = deployed(tmp_path, first, third)
     lake.upgrade(second)
     claimed = commands.preflight(lake.env, third, jobs=no_spark, end_hold=True, ignore_nodes=not asked)
     assert claimed.generation is not None
     lake.env.reader("t", "1.0.0", node="early").arrow()
-    if asked:
+    if is_approved:
+        assert claimed.report is not None
+        commands.approve(lake.env, claimed.generation, lake.state.deployments[claimed.generation].plan_digest, "ann")
+    if asked and not is_approved:
         commands.upgrade(lake.env, third, jobs=no_spark, end_hold=True, ignore_nodes=True)
     else:
         with refused("hold_in_use"):
-            commands.upgrade(lake.env, third, jobs=no_spark, end_hold=True)
-    assert lake.version == ("1.2.0" if asked else "1.1.0")
+            commands.upgrade(lake.env, third, jobs=no_spark, end_hold=True, ignore_nodes=asked)
+    assert lake.version == ("1.2.0" if asked and not is_approved else "1.1.0")
