@@ -102,7 +102,8 @@ class RestoreWouldLose(Refusal):
         if self.is_followed:
             again = "the target's stream brings them again"
             return f"Bring them to the origin first, by its stream from there; or restore with allow_lossy: {again}."
-        return "Bring them to the origin first, by a stream from there; or restore with allow_lossy, and they are gone."
+        gone = "they are gone, and the target's stream from there stops"
+        return f"Bring them to the origin first, by a stream from there; or restore with allow_lossy: {gone}."
 
 
 class TargetAppendOnly(Refusal):

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head, check_goes_on
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX
 from airflow_provider_schemamig.core.replication.stream.apply import VIEW, EventTable, query_of
 from airflow_provider_schemamig.core.replication.stream.checkpoint import RESTORE, CheckpointMoved, Span, note_of
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping as Mapped
@@ -143,7 +143,8 @@ def _commit(copied: Copied, place: CopyPlace) -> Appended:
 
     def judge(commit: LogCommit) -> None:
         touched = commit.changes_table or commit.removes or (commit.adds and not place.beside_others)
-        if numbers or touched or any(txn.get("appId") in place.txns for txn in commit.txns):
+        # Also a stream that only goes on in another table: where all streams stand is what was looked at.
+        if numbers or touched or any(str(txn.get("appId")).startswith(STREAM_PREFIX) for txn in commit.txns):
             raise CheckpointMoved(collection=table.shard.collection, uri=table.uri)
 
     added: list[RawAction] = [{"add": file} for file in copied.files]

@@ -6,64 +6,148 @@ the target's table puts the target's streams from there to the same positions: w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import read_txns
-from airflow_provider_schemamig.core.delta.commit.txn_terms import TxnPosition, advance, app_ids, txn_position
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.names import STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
+from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, OtherCheckpoint
+from airflow_provider_schemamig.core.replication.stream.position import RowPosition, StreamEnds, checkpoint_hash
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 
 @dataclass(frozen=True, slots=True)
 class OtherPosition:
     """``shard``: a table of the third environment. ``own``: how far the target's table has its rows; ``copied``: the copy of the origin's.
 
-    ``is_followed``: the origin has a stream from that environment.
+    ``seen``: up to where nothing is an event after ``copied``. ``is_followed``: the origin has a stream from that environment. ``is_lost``:
+    it has none, and what such a stream brought to the target is taken away.
     """
 
     stream: Stream
     shard: ShardId
     own: TxnPosition
     copied: TxnPosition
+    seen: int
     is_followed: bool
+    is_lost: bool = False
 
     @property
     def txns(self) -> Mapping[str, int]:
         """Return the transaction versions that move the target's stream, in a new term: who holds a batch of it cannot bring that on top.
 
-        None if the origin follows nothing there: what the target had is gone, and nothing tells from where it would come again.
+        If all that it brought is gone, it stands nowhere, and stops until it is restored.
         """
-        if not self.is_followed:
+        if not (self.is_followed or self.is_lost):
             return {}
         return advance(self.stream.txn_app_id(self.shard), self.own, TxnPosition(self.own.term + 1, self.copied.version))
 
 
-def other_positions(stream: Stream, source: EventTable, table: EventTable) -> tuple[OtherPosition, ...]:
-    """Return where the streams from third environments stand in ``table``, the target's, and in ``source``, as it was looked at."""
-    ours = read_txns(table.store, STREAM_PREFIX, table.head.version)
-    theirs = read_txns(source.store, STREAM_PREFIX, source.head.version)
-    followed = {origin for origin, _ in map(_parsed, app_ids(theirs))}
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """The origin's table as it was looked at, with the positions of streams that it has there: its log may be cleaned up meanwhile."""
+
+    table: EventTable
+    txns: Mapping[str, int]
+
+    @classmethod
+    def of(cls, table: EventTable) -> CopiedTable:
+        """Read the positions. Raises LogTruncated."""
+        return cls(table, read_txns(table.store, STREAM_PREFIX, table.head.version))
+
+
+def other_positions(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTable) -> tuple[OtherPosition, ...]:
+    """Return where the streams from third environments stand in ``table``, the target's, and in ``source``."""
+    ours, theirs = read_txns(table.store, STREAM_PREFIX, table.head.version), source.txns
+    followed = {_parsed(app_id)[0] for app_id in app_ids(theirs) if txn_position(theirs, app_id).version != NOTHING}
     found = []
     for app_id in app_ids((*ours, *theirs)):
         origin, shard = _parsed(app_id)
         if origin not in (stream.origin, stream.target):
-            other = Stream(origin, stream.target, stream.collection)
             own, copied = txn_position(ours, app_id), txn_position(theirs, app_id)
-            found.append(OtherPosition(other, shard, own, copied, is_followed=origin in followed))
+            seen = _seen(ends, _to_origin(stream, origin), shard, copied)
+            other = OtherPosition(Stream(origin, stream.target, stream.collection), shard, own, copied, seen, origin in followed)
+            found.append(replace(other, is_lost=not other.is_followed and own.version != NOTHING and _is_lost(stream, table, other)))
     return tuple(found)
 
 
-def check_others(positions: tuple[OtherPosition, ...], table: EventTable) -> None:
+def other_checkpoints(
+    ends: StreamEnds, stream: Stream, source: CopiedTable, positions: Sequence[OtherPosition]
+) -> tuple[OtherCheckpoint, ...]:
+    """Return which commits of third environments the copied positions are: the target has no other commit that would tell."""
+    found = []
+    for other in positions:
+        if other.is_followed and other.copied.version != NOTHING:
+            where = RowPosition(other.shard, other.copied.version, other.copied)
+            known = checkpoint_hash(ends.origin, _to_origin(stream, other.stream.origin), source.table, where)
+            found.append(OtherCheckpoint(other.stream.origin, other.shard, other.copied.version, known))
+    return tuple(found)
+
+
+def check_others(stream: Stream, positions: Sequence[OtherPosition], table: EventTable) -> None:
     """Raise RestoreWouldLose for rows of a third environment that the target has and the origin does not."""
-    for found in _behind(positions):
-        raise RestoreWouldLose(collection=found.stream.collection, uri=table.uri, of=found.stream.origin, is_followed=found.is_followed)
+    # A table that the third environment has left, and the origin never followed: of the next one it has all that the target has.
+    level = {
+        other.stream.origin for other in positions if NOTHING not in (other.own.version, other.copied.version) and not _is_behind(other)
+    }
+    left = [other for other in positions if other.copied.version == NOTHING and other.stream.origin in level]
+    for other in (other for other in positions if _is_behind(other) and other not in left):
+        try:
+            brought = [*_brought(stream, table, other)]
+        except LogTruncated:
+            brought = [True]
+        if brought:
+            raise RestoreWouldLose(collection=stream.collection, uri=table.uri, of=other.stream.origin, is_followed=other.is_followed)
 
 
-def _behind(positions: tuple[OtherPosition, ...]) -> Iterator[OtherPosition]:
-    return (found for found in positions if found.own.version > found.copied.version)
+def _is_behind(other: OtherPosition) -> bool:
+    return other.own.version > other.seen
+
+
+def _is_lost(stream: Stream, table: EventTable, other: OtherPosition) -> bool:
+    """Return whether rows came by its stream alone, not only its whole table over others, of which the origin may have the same."""
+    try:
+        return any(_brought(stream, table, other))
+    except LogTruncated:
+        return True
+
+
+def _brought(stream: Stream, table: EventTable, other: OtherPosition) -> Iterator[bool]:
+    """Yield for each commit with rows of a third environment that the copy lacks whether they came in no other rows' place.
+
+    From the newest commit back to the target's last restore from the origin; those of before a rewrite of the target's table came with
+    that. Raises LogTruncated where the log does not tell.
+    """
+    for version in range(table.head.version, -1, -1):
+        commit = read_commit(table.store, version)
+        about = about_of(commit) or {}
+        action = str(about.get("action", ""))
+        if (about.get("origin"), action) == (stream.origin, RESTORE):
+            return
+        is_its = (about.get("origin"), about.get("shard")) == (other.stream.origin, other.shard)
+        changes_rows = any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes))
+        if is_its and changes_rows and int(about["hi"]) > other.seen:
+            yield action == REPLICA or not commit.removes
+    if table.shard.generation > 1:
+        yield True
+
+
+def _seen(ends: StreamEnds, there: Stream, shard: ShardId, copied: TxnPosition) -> int:
+    """Return up to which version the origin's stream has looked since it brought what ``copied`` says."""
+    state = read_state(ends.origin.env, there)
+    is_there = state is not None and (state.shard, state.checkpoint) == (shard, copied.version)
+    return max(copied.version, state.seen) if state is not None and is_there else copied.version
+
+
+def _to_origin(stream: Stream, other: EnvId) -> Stream:
+    return Stream(other, stream.origin, stream.collection)
 
 
 def _parsed(app_id: str) -> tuple[EnvId, ShardId]:

@@ -28,9 +28,9 @@ from airflow_provider_schemamig.core.replication.errors import OriginReplaced, R
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
-from airflow_provider_schemamig.core.replication.restore.other_origins import check_others, other_positions
+from airflow_provider_schemamig.core.replication.restore.other_origins import CopiedTable, check_others, other_checkpoints, other_positions
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
-from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget, position
+from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
@@ -65,6 +65,11 @@ class Wish:
     allow_lossy: bool = False
     is_first: bool = False
     depth: int = 1
+
+    @property
+    def takes_away(self) -> bool:
+        """Return whether nothing of the target's rows is looked after."""
+        return self.allow_lossy or self.is_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +132,15 @@ def try_restore(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: 
 def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
     ends.require(collection)
     stream = ends.stream(collection)
-    source = table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version)
+    source = CopiedTable.of(table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version))
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     _check(ends, stream, source, table, wish)
-    if source.head.version <= (at := row_position_in(ends.target, stream, table, source.shard.shard).at):
-        raise RestoreNotNewer(collection=collection, version=source.head.version, at=at)
+    if not wish.takes_away:
+        check_others(stream, other_positions(ends, stream, source, table), table)
+    if source.table.head.version <= (at := row_position_in(ends.target, stream, table, source.table.shard.shard).at):
+        raise RestoreNotNewer(collection=collection, version=source.table.head.version, at=at)
     entry, mapping = _gate(ends, source, table, wish)
-    copied = copy_rows(source, entry, table, mapping, jobs())
+    copied = copy_rows(source.table, entry, table, mapping, jobs())
     try:
         place, version = put_in_place(copied, lambda: _place(ends, stream, source, entry, wish))
     except (Refusal, CheckpointMoved):
@@ -142,16 +149,16 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
     for app_id in app_ids(txn for txn in place.txns if txn.startswith(stream.txn_prefix)):
         forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), txn_position(place.txns, app_id))
-    hi = source.head.version
-    return RestoredRows(source.shard.shard, hi, version, copied.rows, place.span.commit_hash)
+    hi = source.table.head.version
+    return RestoredRows(source.table.shard.shard, hi, version, copied.rows, place.span.commit_hash)
 
 
-def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
+def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
     """Return the table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
 
     The stream may have gone on beyond the rows: then it goes back along with them.
     """
-    shard, hi = source.shard.shard, source.head.version
+    shard, hi = source.table.shard.shard, source.table.head.version
     table = table_at(ends.target.env, ends.target.state.shard_of(stream.collection))
     now = ends.again()
     for end, looked_at in ((now.origin, shard), (now.target, table.shard.shard)):
@@ -159,7 +166,7 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
         if found is None or found.shard != looked_at:
             raise CheckpointMoved(collection=stream.collection, uri=table.uri)
     _check(now, stream, source, table, wish)
-    if hi < (at := row_position_in(now.target, stream, table, shard).at) and not source.store.exists(commit_key(hi + 1)):
+    if hi < (at := row_position_in(now.target, stream, table, shard).at) and not source.table.store.exists(commit_key(hi + 1)):
         raise RestoreNotNewer(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
     known = read_txns(table.store, stream.txn_prefix, table.head.version)
     live = stream.txn_app_id(shard)
@@ -167,18 +174,24 @@ def _place(ends: StreamEnds, stream: Stream, source: EventTable, entry: SchemaEn
     for app_id in {live, *app_ids(known)}:
         own = txn_position(known, app_id)
         txns |= advance(app_id, own, TxnPosition(own.term + 1, hi if app_id == live else own.version))
-    for other in other_positions(stream, source, table):
+    positions = other_positions(now, stream, source, table)
+    if not wish.takes_away:  # what the origin follows, too, and brought rows while they were copied, brings them again
+        check_others(stream, [other for other in positions if not other.is_followed], table)
+    for other in positions:
         txns |= other.txns
-    span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.store, hi), RESTORE)
+    others = other_checkpoints(now, stream, source, positions)
+    span = Span(
+        stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.table.store, hi), RESTORE, others
+    )
     return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 
 
-def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTable, wish: Wish) -> None:
+def _check(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTable, wish: Wish) -> None:
     """Raise unless the rows may take the place of those of ``table``.
 
     Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose, CheckpointMoved.
     """
-    collection, shard, hi = stream.collection, source.shard.shard, source.head.version
+    collection, shard, hi = stream.collection, source.table.shard.shard, source.table.head.version
     if table.head.sealed_for is not None:
         raise ShardMoving(collection=collection, seconds=0)
     if is_on(table.head.metadata, APPEND_ONLY) and active_files(table.store, table.head.version):
@@ -187,18 +200,17 @@ def _check(ends: StreamEnds, stream: Stream, source: EventTable, table: EventTab
         check_no_rows_restored(ends.origin, shard, hi)
     if wish.is_first and active_files(table.store, table.head.version):
         raise CheckpointMoved(collection=collection, uri=table.uri)
-    if not (wish.allow_lossy or wish.is_first):
-        _check_own(ends, stream, table)
-        check_others(other_positions(stream, source, table), table)
+    if not wish.takes_away:
+        _check_own(ends, stream, source, table)
 
 
-def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -> tuple[SchemaEntry, Mapping]:
+def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) -> tuple[SchemaEntry, Mapping]:
     """Return the origin's schema of the rows, and how its columns become the target's. Raises RestoreChangesSchema, OriginReplaced."""
-    version, collection = source.head.version, table.shard.collection
-    entry = entry_at(ends.origin.state, source.shard.shard, version)
+    version, collection = source.table.head.version, table.shard.collection
+    entry = entry_at(ends.origin.state, source.table.shard.shard, version)
     if entry is None:
         reason = f"no schema in its ledger is as old as version {version}"
-        raise OriginReplaced(collection=collection, shard=source.shard.shard, reason=reason)
+        raise OriginReplaced(collection=collection, shard=source.table.shard.shard, reason=reason)
     target: TargetSchema = target_of(ends.target.state, collection, table.head)
     allowed = wish.allow_schema_change
     depth = len(target.previous) if allowed else wish.depth
@@ -206,10 +218,10 @@ def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -
     local = fingerprint(target.current.declared)
     if not isinstance(found, RefusedEvent):
         try:
-            query_of(source.head, entry, found.mapping)
+            query_of(source.table.head, entry, found.mapping)
         except Unfit as unfit:
             found = RefusedEvent(f"{unfit.path} {unfit.reason}", local)
-    if not (isinstance(found, RefusedEvent) or allowed) and (left := hidden_values(ends.origin.state, entry, source.head, target)):
+    if not (isinstance(found, RefusedEvent) or allowed) and (left := hidden_values(ends.origin.state, entry, source.table.head, target)):
         found = RefusedEvent(left, local)
     if isinstance(found, RefusedEvent) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
         detail = found.detail if isinstance(found, RefusedEvent) else "every column fits"
@@ -219,12 +231,11 @@ def _gate(ends: StreamEnds, source: EventTable, table: EventTable, wish: Wish) -
     return entry, found.mapping
 
 
-def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
-    """Raise RestoreWouldLose for rows that did not come from the origin, and that it does not have."""
-    there = table_at(ends.origin.env, ends.origin.state.shard_of(stream.collection))
+def _check_own(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTable) -> None:
+    """Raise RestoreWouldLose for rows that did not come from the origin, and that it did not have at the version that is copied."""
     tables = [table]
     for looked_at in tables:
-        own, came_from = _own_commits(stream, looked_at, _known_to_origin(ends, ends.back(stream.collection), there, looked_at))
+        own, came_from = _own_commits(stream, looked_at, _known_to_origin(ends, ends.back(stream.collection), source, looked_at))
         if own:
             raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(own), first=own[-1])
         for row in ends.target.retired_for(looked_at.shard.shard):
@@ -233,15 +244,15 @@ def _check_own(ends: StreamEnds, stream: Stream, table: EventTable) -> None:
                     tables.append(table_at(ends.target.env, row, row.sealed_version))
 
 
-def _known_to_origin(ends: StreamEnds, back: Stream, there: EventTable, table: EventTable) -> int:
-    """Return the version of ``table``, the target's, up to which ``there``, the origin's, has its rows by the stream ``back``.
+def _known_to_origin(ends: StreamEnds, back: Stream, source: CopiedTable, table: EventTable) -> int:
+    """Return the version of ``table``, the target's, up to which ``source``, the origin's, had its rows by the stream ``back``.
 
     It has none for certain if the table was brought back from a copy of before, because its versions since are other commits.
     """
-    own = position(there.store, back, table.shard.shard)
+    own = txn_position(source.txns, back.txn_app_id(table.shard.shard))
     if own.version == NOTHING:
         return NOTHING
-    known = checkpoint_hash(ends.origin, back, there, RowPosition(table.shard.shard, own.version, own))
+    known = checkpoint_hash(ends.origin, back, source.table, RowPosition(table.shard.shard, own.version, own))
     now = commit_hash(table.store, own.version)
     is_same = own.version <= table.head.version and (not known or now in ("", known))
     return own.version if is_same else NOTHING

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Fingerprint, Generation, ShardId
-from airflow_provider_schemamig.core.replication.model import Stream
+from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.storage import ObjectExists, ObjectMissing, ReadStore, Store, confirm, require_safe_log_store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import Conflict
@@ -45,10 +45,21 @@ class CheckpointMoved(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherCheckpoint:
+    """How far rows of a third environment came along with a restore: up to version ``hi`` of its table, with that commit's hash or ""."""
+
+    origin: EnvId
+    shard: ShardId
+    hi: int
+    commit_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Versions ``since.version + 1`` .. ``hi`` of ``shard``, the origin's table, as one commit of the target brings them.
 
-    ``commit_hash``: of the origin's commit ``hi``, which another log of the same length does not have; "": not known.
+    ``commit_hash``: of the origin's commit ``hi``, which another log of the same length does not have; "": not known. ``others``: of
+    third environments whose rows came along.
     """
 
     stream: Stream
@@ -58,6 +69,7 @@ class Span:
     schema_hash: Fingerprint | None
     commit_hash: str
     action: str = REPLICA
+    others: tuple[OtherCheckpoint, ...] = ()
 
     @property
     def txn_app_id(self) -> str:
@@ -67,10 +79,11 @@ class Span:
     def user_metadata(self) -> str:
         """Return ``{"schemamig": {"action", "commit_hash", "hi", "lo", "origin", "schema_hash", "shard"}}``.
 
-        It is the same for whoever brings the batch.
+        It is the same for whoever brings the batch. A restore's may have ``"others"``: ``{"commit_hash", "hi", "origin", "shard"}`` each.
         """
         about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
         about |= {"action": self.action, "origin": self.stream.origin, "commit_hash": self.commit_hash}
+        about |= {"others": [asdict(other) for other in self.others]} if self.others else {}
         return canonical({RESERVED_PREFIX: about})
 
 

@@ -241,8 +241,9 @@ def _noted_hash(stream: Stream, store: ReadStore, where: RowPosition) -> str:
             about = about_of(read_commit(store, version)) or {}
         except LogTruncated:
             return ""
-        if about.get("commit_hash") and wanted.items() <= about.items():
-            return str(about["commit_hash"])
+        for noted in (about, *about.get("others", ())):
+            if noted.get("commit_hash") and wanted.items() <= noted.items():
+                return str(noted["commit_hash"])
     return ""
 
 
