@@ -7,7 +7,7 @@ the target's table puts the target's streams from there to the same positions: w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.commit.fence import read_txns
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
@@ -27,8 +27,7 @@ from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 class OtherPosition:
     """``shard``: a table of the third environment. ``own``: how far the target's table has its rows; ``copied``: the copy of the origin's.
 
-    ``seen``: up to where nothing is an event after ``copied``. ``is_followed``: the origin has a stream from that environment. ``is_lost``:
-    it has none, and what such a stream brought to the target is taken away.
+    ``seen``: up to where nothing is an event after ``copied``. ``is_followed``: the origin has a stream from that environment.
     """
 
     stream: Stream
@@ -37,17 +36,6 @@ class OtherPosition:
     copied: TxnPosition
     seen: int
     is_followed: bool
-    is_lost: bool = False
-
-    @property
-    def txns(self) -> Mapping[str, int]:
-        """Return the transaction versions that move the target's stream, in a new term: who holds a batch of it cannot bring that on top.
-
-        If all that it brought is gone, it stands nowhere, and stops until it is restored.
-        """
-        if not (self.is_followed or self.is_lost):
-            return {}
-        return advance(self.stream.txn_app_id(self.shard), self.own, TxnPosition(self.own.term + 1, self.copied.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +61,22 @@ def other_positions(ends: StreamEnds, stream: Stream, source: CopiedTable, table
         if origin not in (stream.origin, stream.target):
             own, copied = txn_position(ours, app_id), txn_position(theirs, app_id)
             seen = _seen(ends, _to_origin(stream, origin), shard, copied)
-            other = OtherPosition(Stream(origin, stream.target, stream.collection), shard, own, copied, seen, origin in followed)
-            found.append(replace(other, is_lost=not other.is_followed and own.version != NOTHING and _is_lost(stream, table, other)))
+            other = Stream(origin, stream.target, stream.collection)
+            found.append(OtherPosition(other, shard, own, copied, seen, is_followed=origin in followed))
     return tuple(found)
+
+
+def other_txns(stream: Stream, table: EventTable, positions: Sequence[OtherPosition]) -> Mapping[str, int]:
+    """Return the transaction versions that move the target's streams, in a new term: who holds a batch of one cannot bring that on top.
+
+    One whose rows are gone stands nowhere, and stops until it is restored.
+    """
+    found: dict[str, int] = {}
+    for other in positions:
+        if other.is_followed or (other.own.version != NOTHING and _is_lost(stream, table, other)):
+            to = TxnPosition(other.own.term + 1, other.copied.version)
+            found |= advance(other.stream.txn_app_id(other.shard), other.own, to)
+    return found
 
 
 def other_checkpoints(
@@ -132,8 +133,7 @@ def _brought(stream: Stream, table: EventTable, other: OtherPosition) -> Iterato
         if (about.get("origin"), action) == (stream.origin, RESTORE):
             return
         is_its = (about.get("origin"), about.get("shard")) == (other.stream.origin, other.shard)
-        changes_rows = any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes))
-        if is_its and changes_rows and int(about["hi"]) > other.seen:
+        if is_its and commit.changes_rows and int(about["hi"]) > other.seen:
             yield action == REPLICA or not commit.removes
     if table.shard.generation > 1:
         yield True

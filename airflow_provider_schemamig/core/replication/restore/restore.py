@@ -28,7 +28,13 @@ from airflow_provider_schemamig.core.replication.errors import OriginReplaced, R
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
-from airflow_provider_schemamig.core.replication.restore.other_origins import CopiedTable, check_others, other_checkpoints, other_positions
+from airflow_provider_schemamig.core.replication.restore.other_origins import (
+    CopiedTable,
+    check_others,
+    other_checkpoints,
+    other_positions,
+    other_txns,
+)
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
@@ -177,8 +183,7 @@ def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaE
     positions = other_positions(now, stream, source, table)
     if not wish.takes_away:  # what the origin follows, too, and brought rows while they were copied, brings them again
         check_others(stream, [other for other in positions if not other.is_followed], table)
-    for other in positions:
-        txns |= other.txns
+    txns |= other_txns(stream, table, positions)
     others = other_checkpoints(now, stream, source, positions)
     span = Span(
         stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.table.store, hi), RESTORE, others
@@ -279,7 +284,7 @@ def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequen
         if action.startswith(f"{UNDO}/"):
             came_from.add(action.removeprefix(f"{UNDO}/"))
         ours = "generation" in about or action in (REPLICA, RESTORE)
-        if not ours and any(file.get("dataChange", True) for file in (*commit.adds, *commit.removes)):
+        if not ours and commit.changes_rows:
             found.append(version)
     return found, None
 
