@@ -1,4 +1,4 @@
-"""Values that a copy of all rows would leave at the origin: of columns that are hidden there, and that the target still declares.
+"""Values that are in no declared column: a copy of all rows leaves those at the origin, and takes away those of the target.
 
 Events need no such look: a new row has no value in a hidden column, and a changed one that is found by its key keeps the target's.
 """
@@ -29,6 +29,14 @@ def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetS
             judged = doubts(before, lineage_of(origin, before.collection), target.current, target.lineage)
             found |= {path for path in known if judged.get(path) is not Doubt.OTHER}
     return "; ".join(f"{path} is hidden at the origin with the values it had, and the target declares it" for path in sorted(found))
+
+
+def hidden_columns(entry: SchemaEntry, head: Head) -> str:
+    """Return, in words, the columns of the target's own table ``head`` that its schema ``entry`` does not show; empty if there are none."""
+    declared = _declared(entry)
+    there = _in_files(head.declaration(entry.collection), head.stored_names)
+    found = sorted(path for names, path in there.items() if names not in declared)
+    return "; ".join(f"{path} is hidden at the target with the values it had, which a rollback would show again" for path in found)
 
 
 def _declared(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:

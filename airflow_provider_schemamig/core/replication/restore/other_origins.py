@@ -6,21 +6,21 @@ the target's table puts the target's streams from there to the same positions: w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.commit.fence import read_txns
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.names import STREAM_PREFIX, ShardId
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
+from airflow_provider_schemamig.core.replication.restore.since_restore import commits_since_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
-from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, OtherCheckpoint
+from airflow_provider_schemamig.core.replication.stream.checkpoint import OtherCheckpoint
 from airflow_provider_schemamig.core.replication.stream.position import RowPosition, StreamEnds, checkpoint_hash
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,9 @@ def other_txns(stream: Stream, table: EventTable, positions: Sequence[OtherPosit
     One whose rows are gone stands nowhere, and stops until it is restored.
     """
     found: dict[str, int] = {}
+    has_rows = bool(positions and active_files(table.store, table.head.version))
     for other in positions:
-        if other.is_followed or (other.own.version != NOTHING and _is_lost(stream, table, other)):
+        if other.is_followed or (has_rows and _has_more(stream, table, other)):
             to = TxnPosition(other.own.term + 1, other.copied.version)
             found |= advance(other.stream.txn_app_id(other.shard), other.own, to)
     return found
@@ -99,12 +100,8 @@ def check_others(stream: Stream, positions: Sequence[OtherPosition], table: Even
         other.stream.origin for other in positions if NOTHING not in (other.own.version, other.copied.version) and not _is_behind(other)
     }
     left = [other for other in positions if other.copied.version == NOTHING and other.stream.origin in level]
-    for other in (other for other in positions if _is_behind(other) and other not in left):
-        try:
-            brought = [*_brought(stream, table, other)]
-        except LogTruncated:
-            brought = [True]
-        if brought:
+    for other in positions:
+        if other not in left and _has_more(stream, table, other):
             raise RestoreWouldLose(collection=stream.collection, uri=table.uri, of=other.stream.origin, is_followed=other.is_followed)
 
 
@@ -112,31 +109,23 @@ def _is_behind(other: OtherPosition) -> bool:
     return other.own.version > other.seen
 
 
-def _is_lost(stream: Stream, table: EventTable, other: OtherPosition) -> bool:
-    """Return whether rows came by its stream alone, not only its whole table over others, of which the origin may have the same."""
+def _has_more(stream: Stream, table: EventTable, other: OtherPosition) -> bool:
+    """Return whether the target may have rows of a third environment that the copy lacks.
+
+    Those of before a rewrite of the target's table came with that, and those of a release that was rolled back with the rollback.
+    """
+    if not _is_behind(other):
+        return False
     try:
-        return any(_brought(stream, table, other))
+        for commit in commits_since_restore(stream, table):
+            if commit.is_restore:
+                return False
+            is_its = (commit.about.get("origin"), commit.about.get("shard")) == (other.stream.origin, other.shard)
+            if commit.changes_rows and (commit.is_rollback or (is_its and int(commit.about["hi"]) > other.seen)):
+                return True
     except LogTruncated:
         return True
-
-
-def _brought(stream: Stream, table: EventTable, other: OtherPosition) -> Iterator[bool]:
-    """Yield for each commit with rows of a third environment that the copy lacks whether they came in no other rows' place.
-
-    From the newest commit back to the target's last restore from the origin; those of before a rewrite of the target's table came with
-    that. Raises LogTruncated where the log does not tell.
-    """
-    for version in range(table.head.version, -1, -1):
-        commit = read_commit(table.store, version)
-        about = about_of(commit) or {}
-        action = str(about.get("action", ""))
-        if (about.get("origin"), action) == (stream.origin, RESTORE):
-            return
-        is_its = (about.get("origin"), about.get("shard")) == (other.stream.origin, other.shard)
-        if is_its and commit.changes_rows and int(about["hi"]) > other.seen:
-            yield action == REPLICA or not commit.removes
-    if table.shard.generation > 1:
-        yield True
+    return table.shard.generation > 1
 
 
 def _seen(ends: StreamEnds, there: Stream, shard: ShardId, copied: TxnPosition) -> int:

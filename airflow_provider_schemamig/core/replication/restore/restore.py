@@ -17,9 +17,10 @@ from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.delta.commit.fence import read_txns
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
-from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
+from airflow_provider_schemamig.core.delta.log.listing import commit_key
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -27,7 +28,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
-from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
+from airflow_provider_schemamig.core.replication.restore.hidden import hidden_columns, hidden_values
 from airflow_provider_schemamig.core.replication.restore.other_origins import (
     CopiedTable,
     check_others,
@@ -35,8 +36,9 @@ from airflow_provider_schemamig.core.replication.restore.other_origins import (
     other_positions,
     other_txns,
 )
+from airflow_provider_schemamig.core.replication.restore.since_restore import commits_since_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
-from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE, CheckpointMoved, Span, forget
+from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, RestoredOver, Span, forget
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
@@ -54,7 +56,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL
 from airflow_provider_schemamig.exceptions import Refusal
 
 _TRIES = 3
@@ -184,10 +186,8 @@ def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaE
     if not wish.takes_away:  # what the origin follows, too, and brought rows while they were copied, brings them again
         check_others(stream, [other for other in positions if not other.is_followed], table)
     txns |= other_txns(stream, table, positions)
-    others = other_checkpoints(now, stream, source, positions)
-    span = Span(
-        stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.table.store, hi), RESTORE, others
-    )
+    over = RestoredOver(table.head.version, other_checkpoints(now, stream, source, positions))
+    span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.table.store, hi), over)
     return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 
 
@@ -203,10 +203,19 @@ def _check(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTa
         raise TargetAppendOnly(collection=collection, uri=table.uri)
     if wish.version is not None:
         check_no_rows_restored(ends.origin, shard, hi)
+        _check_is_filled(source.table)
     if wish.is_first and active_files(table.store, table.head.version):
         raise CheckpointMoved(collection=collection, uri=table.uri)
     if not wish.takes_away:
         _check_own(ends, stream, source, table)
+
+
+def _check_is_filled(source: EventTable) -> None:
+    """Raise OriginReplaced if an upgrade was still filling the origin's table, whose rows are no events."""
+    for commit in commits(source.store, source.head.version):
+        if (about_of(commit) or {}).get("action") in (COPY, TAIL, FILL):
+            reason = f"at version {source.head.version} an upgrade was still filling it: a later one has all its rows"
+            raise OriginReplaced(collection=source.shard.collection, shard=source.shard.shard, reason=reason)
 
 
 def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) -> tuple[SchemaEntry, Mapping]:
@@ -226,8 +235,11 @@ def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) 
             query_of(source.table.head, entry, found.mapping)
         except Unfit as unfit:
             found = RefusedEvent(f"{unfit.path} {unfit.reason}", local)
-    if not (isinstance(found, RefusedEvent) or allowed) and (left := hidden_values(ends.origin.state, entry, source.table.head, target)):
-        found = RefusedEvent(left, local)
+    if not (isinstance(found, RefusedEvent) or allowed):
+        left = hidden_values(ends.origin.state, entry, source.table.head, target)
+        if not wish.is_first and active_files(table.store, table.head.version):
+            left = left or hidden_columns(target.current, table.head)
+        found = RefusedEvent(left, local) if left else found
     if isinstance(found, RefusedEvent) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
         detail = found.detail if isinstance(found, RefusedEvent) else "every column fits"
         raise RestoreChangesSchema(
@@ -272,20 +284,16 @@ def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequen
     """
     found: list[int] = []
     came_from: set[str] = set()
-    for version in range(table.head.version, oldest, -1):
-        try:
-            commit = read_commit(table.store, version)
-        except LogTruncated:
-            break
-        about = about_of(commit) or {}
-        action = str(about.get("action", ""))
-        if about.get("origin") == stream.origin and action == RESTORE:
-            return found, came_from
-        if action.startswith(f"{UNDO}/"):
-            came_from.add(action.removeprefix(f"{UNDO}/"))
-        ours = "generation" in about or action in (REPLICA, RESTORE)
-        if not ours and commit.changes_rows:
-            found.append(version)
+    try:
+        for commit in commits_since_restore(stream, table, oldest):
+            if commit.is_restore:
+                return found, came_from
+            if commit.is_rollback:
+                came_from.add(commit.rolled_back)
+            if commit.changes_rows and not commit.is_ours:
+                found.append(commit.version)
+    except LogTruncated:
+        pass
     return found, None
 
 

@@ -55,11 +55,22 @@ class OtherCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoredOver:
+    """What a restore was made over: version ``version`` of the target's table. What was appended after that is still there.
+
+    ``others``: of third environments whose rows came along.
+    """
+
+    version: int
+    others: tuple[OtherCheckpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Versions ``since.version + 1`` .. ``hi`` of ``shard``, the origin's table, as one commit of the target brings them.
 
-    ``commit_hash``: of the origin's commit ``hi``, which another log of the same length does not have; "": not known. ``others``: of
-    third environments whose rows came along.
+    ``commit_hash``: of the origin's commit ``hi``, which another log of the same length does not have; "": not known. ``over``: all of
+    the target's rows are made anew.
     """
 
     stream: Stream
@@ -68,8 +79,11 @@ class Span:
     hi: int
     schema_hash: Fingerprint | None
     commit_hash: str
-    action: str = REPLICA
-    others: tuple[OtherCheckpoint, ...] = ()
+    over: RestoredOver | None = None
+
+    @property
+    def action(self) -> str:
+        return REPLICA if self.over is None else RESTORE
 
     @property
     def txn_app_id(self) -> str:
@@ -79,11 +93,13 @@ class Span:
     def user_metadata(self) -> str:
         """Return ``{"schemamig": {"action", "commit_hash", "hi", "lo", "origin", "schema_hash", "shard"}}``.
 
-        It is the same for whoever brings the batch. A restore's may have ``"others"``: ``{"commit_hash", "hi", "origin", "shard"}`` each.
+        It is the same for whoever brings the batch. A restore's has ``"over"``, and ``"others"``: ``{"commit_hash", "hi", "origin",
+        "shard"}`` each.
         """
         about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
         about |= {"action": self.action, "origin": self.stream.origin, "commit_hash": self.commit_hash}
-        about |= {"others": [asdict(other) for other in self.others]} if self.others else {}
+        if self.over is not None:
+            about |= {"over": self.over.version, "others": [asdict(other) for other in self.over.others]}
         return canonical({RESERVED_PREFIX: about})
 
 

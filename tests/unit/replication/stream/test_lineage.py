@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from airflow_provider_schemamig.cli.render.schema import cluster_view
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.replication.cluster.consistency import ClusterVerdict
@@ -185,6 +186,9 @@ def test_the_origin_went_through_a_rewrite_and_has_the_hash_again(tmp_path: Path
     assert two.declared_rows("b") == [ONE]
     two.upgrade("b", to=2)
     two.upgrade("b", to=3)
+    with pytest.raises(RestoreChangesSchema, match="c is hidden at the target"):
+        restore(two.env("a"), two.env("b"), TRIPS, jobs=two.runner)
+    commands.contract(two.env("b"), at_once=True)
     restore(two.env("a"), two.env("b"), TRIPS, jobs=two.runner)
     assert equal(two)
     two.insert("a", {"id": 3, "a": "a3", "b": "b3"})

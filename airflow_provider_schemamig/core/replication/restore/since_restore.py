@@ -1,0 +1,61 @@
+"""The commits of a target's table since it was last made equal to its origin's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.replication.model import Stream
+from airflow_provider_schemamig.core.replication.stream.apply import EventTable
+from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCommit:
+    """``about``: what a commit of ours says of itself. ``is_restore``: it put the origin's rows in the place of all others."""
+
+    version: int
+    changes_rows: bool
+    about: Mapping[str, Any]
+    is_restore: bool
+
+    @property
+    def action(self) -> str:
+        return str(self.about.get("action", ""))
+
+    @property
+    def is_ours(self) -> bool:
+        return "generation" in self.about or self.action in (REPLICA, RESTORE)
+
+    @property
+    def is_rollback(self) -> bool:
+        """Return whether it brought rows back from the table ``rolled_back``."""
+        return self.action.startswith(f"{UNDO}/")
+
+    @property
+    def rolled_back(self) -> str:
+        return self.action.removeprefix(f"{UNDO}/")
+
+
+def commits_since_restore(stream: Stream, table: EventTable, oldest: int = -1) -> Iterator[TargetCommit]:
+    """Yield the commits above ``oldest``, newest first, and as the last one the target's last restore from the stream's origin.
+
+    Rows that were appended while that was on its way stand beside it, so their commits come before it. Raises LogTruncated.
+    """
+    restored = None
+    for version in range(table.head.version, -1, -1):
+        if version <= oldest:
+            break
+        commit = read_commit(table.store, version)
+        about = about_of(commit) or {}
+        found = TargetCommit(version, commit.changes_rows, about, (about.get("origin"), about.get("action")) == (stream.origin, RESTORE))
+        if not found.is_restore:
+            yield found
+        elif restored is None:
+            restored, oldest = found, max(oldest, int(about["over"]))
+    if restored is not None:
+        yield restored
