@@ -24,5 +24,5 @@ def cancel(env: EnvOption, generation: GenerationOption, spark: SparkOption = DE
     root, number = open_environment(env), Generation(generation)
     return run_task(
         lambda listen: commands.cancel(root, number, jobs=spark_at(spark, listen), listen=listen),
-        without_stages=f"Generation {generation} is given up; what it built is deleted.",
+        without_stages=f"Generation {generation} is over; what it was building is deleted.",
     )

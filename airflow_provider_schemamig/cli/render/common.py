@@ -162,6 +162,9 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
                 f" (counts as alive until {minute_of(node['lease_until'])})"
             )
         return text
+    if hold["state"] == "rolling_back":
+        begun = f"The rollback to {before} was begun and is not at its end: `schemamig rollback`{often} goes on with it"
+        return Text(f"{begun}, an upgrade to {hold['to']} takes it back.", style="yellow")
     return Text(f"The way back to {before} is over: `schemamig contract` takes away what it needed ({hold['state']}).", style="yellow")
 
 

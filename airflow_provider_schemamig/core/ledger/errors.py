@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
@@ -203,19 +204,35 @@ class NumbersExhausted(Refusal):
     epoch: int
 
 
+class UnknownLedgerCollection(Refusal):
+    """A part of the ledger was asked for by a name that none has. ``known``: the names of the parts."""
+
+    code = "unknown_ledger_collection"
+    message = "the ledger has no collection {name!r} (a table of the environment is none)."
+    name: str
+    known: Sequence[str]
+
+    @property
+    def next_action(self) -> str:
+        return f"Give one of {', '.join(self.known)}."
+
+
 class BackupUnusable(Refusal):
     """A backup folder that is incomplete or altered, or a place where it would overwrite something else.
 
-    ``is_made``: the backup was to be made there, not restored from there.
+    ``is_made``: the backup was to be made there, not restored from there. ``in_the_way``: the folder of the ledger that is there.
     """
 
     code = "backup_unusable"
     folder: str
     reason: str
     is_made: bool = False
+    in_the_way: str = ""
 
     @property
     def message(self) -> str:
+        if self.in_the_way:
+            return f"the backup in {self.folder} is not brought back over a ledger: {self.reason}."
         if self.is_made:
             return f"no backup is made in {self.folder}: {self.reason}."
         return f"the backup in {self.folder} cannot be used: {self.reason}."
@@ -224,4 +241,6 @@ class BackupUnusable(Refusal):
     def next_action(self) -> str:
         if self.is_made:
             return "Give a folder of its own, outside of every environment and table: a backup never overwrites what is there."
+        if self.in_the_way:
+            return f"If the backup is to take its place, move the folder {self.in_the_way} away first: a restore overwrites nothing."
         return "Use another backup, or another target: a restore never overwrites what is there."

@@ -10,6 +10,7 @@ from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_head
+from airflow_provider_schemamig.core.delta.log.listing import list_log
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginReplaced, RestoreChangesSchema
@@ -33,6 +34,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
 )
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated, QueryRefused
+from airflow_provider_schemamig.core.transfer.retention import made_at
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -113,7 +115,8 @@ class Run:
         name, ends = self.stream.collection, self.ends
         for end, which in ((ends.origin, "origin"), (ends.target, "target")):
             if name not in end.state.objects:
-                raise _Wait(PauseReason.SCHEMA_MISMATCH, f"the {which} has no collection of this name")
+                self._count_all()
+                raise _Wait(PauseReason.SCHEMA_MISMATCH, f"the {which} has no collection of this name; it comes there with a release")
         table = table_at(ends.target.env, ends.target.state.shard_of(name))
         where = row_position(ends, self.stream, table)
         if where is None:
@@ -144,6 +147,16 @@ class Run:
         self._check_open(table)
         self._follow_rows(table, where)
         return True
+
+    def _count_all(self) -> None:
+        """Note that all of the origin's table is behind, where nothing of it was brought."""
+        found = self.ends.origin.state.objects.get(self.stream.collection)
+        if found is not None and self._state.seen == NOTHING:
+            row = self.ends.origin.state.shards[found.shard]
+            store = self.ends.origin.env.table_store(row.uri, row.table_id)
+            files = list_log(store)
+            since = made_at(store, min(files.commits, default=0) - 1, files.version)
+            self._state = replace(self._state, origin_version=files.version, behind_since=since)
 
     def _state_at(self, table: EventTable, where: RowPosition) -> StreamState:
         """Return the state at ``where``; what was seen counts only while the stream is at the place it was seen from."""

@@ -134,7 +134,10 @@ class HoldInUse(Refusal):
     """A hold would end, and somebody still works with a release before its own."""
 
     code = "hold_in_use"
-    next_action = "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need."
+    next_action = (
+        "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need, of a plan that was approved "
+        "without it once `schemamig cancel` has given that up."
+    )
     generation: int
     until: pendulum.DateTime
     nodes: Sequence[str]

@@ -36,6 +36,7 @@ ERRORS: tuple[SchemamigError, ...] = (
     e.LedgerCompacted(version=3, since=4),
     e.PlanMissing(digest="d" * 8),
     e.BackupUnusable(folder="/backup", reason="there is a backup already", is_made=True),
+    e.UnknownLedgerCollection(name="pause", known=("pauses", "pins")),
     e.NumbersExhausted(uri=URI, epoch=2**31 - 2),
     d.LooksAlive(signs=["generation 2 is promoted and not committed", "an expand of flights by generation 2 is open"]),
     d.EditUnsound(findings=[of_row("went_backwards", "leader", '"leader"', "(epoch, generation) went from (2, 2) to (1, 2)")]),

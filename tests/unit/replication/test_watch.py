@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Strea
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_states, write_state
 from airflow_provider_schemamig.core.replication.watch import StreamDue, look, mismatches
 from tests.support.bytes import unwritten
-from tests.support.replicas import Replicas, make_replicas
+from tests.support.replicas import FIRST, Replicas, make_replicas
 
 IDLE, DUE = StreamDue(due=False, waiting=False), StreamDue(due=True, waiting=False)
 LATER = timedelta(minutes=6)
@@ -130,6 +130,16 @@ def test_the_event_at_which_a_stream_stands_counts_too(two: Replicas) -> None:
     assert known.pause is not None
     write_state(two.env("b"), replace(known, pause=replace(known.pause, event_hash=Fingerprint("sf1:of nobody"))))
     assert details(two) == {}
+
+
+def test_a_stream_that_waits_for_its_collection_is_behind_by_all_of_it(tmp_path: Path) -> None:
+    """So that an alert on the lag fires."""
+    lacks = make_replicas(tmp_path, (FIRST, ""), (FIRST + "CREATE TABLE more (id INT);", ""))
+    lacks.upgrade("a", to=2)
+    version = lacks.insert("a", {"id": 1}, collection="more")
+    found = lacks.state("a", "b", "more")
+    assert found.pause is not None and found.pause.detail.startswith("the target has no collection of this name; it comes")
+    assert (found.lag_versions, found.lag_seconds(pendulum.now("UTC")) > 0) == (version + 1, True)
 
 
 def test_a_collection_that_one_end_lacks_is_a_mismatch(two: Replicas) -> None:

@@ -149,11 +149,12 @@ def _begun(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str)
     """
     there = {f"{LOG}/{name}" for name in store.names(LOG)}
     order = manifest.log
+    place = env.location.child(*FOLDER.split("/")).uri
     if not there <= {*order} or (manifest.leap in there and not is_leap(store.get(manifest.leap))):
-        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another ledger")
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another one, or has gone on with its own", in_the_way=place)
     _check_content(store, {key: manifest.checksums[key] for key in there if key != manifest.leap}, folder)
     if there != {*order[: len(there)]}:
-        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has its ledger of before, or files of it")
+        raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has its own of before, or files of it", in_the_way=place)
     return there
 
 

@@ -11,11 +11,11 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.codec import RawRow, encode
-from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerVersionUnknown
+from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, encode
+from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerVersionUnknown, UnknownLedgerCollection
 from airflow_provider_schemamig.core.ledger.fold import sums
 from airflow_provider_schemamig.core.ledger.history import tidy_history
-from airflow_provider_schemamig.core.ledger.rows import LedgerSince
+from airflow_provider_schemamig.core.ledger.rows import ROW_TYPES, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -84,11 +84,15 @@ def dump(reader: LedgerReader, at: int | None = None, *, collection: str | None 
 
     Its shape is ``{"version", "rows": [{"collection", "key", "value", "ts", "diff"}]}``. It has all updates up to version ``at`` (default:
     the head), of one ledger collection or of all; with ``current`` what they sum up to, and the version each row came in at. Rows that are
-    damaged or of unknown collections are in it like all others. Raises as ``state`` does.
+    damaged or of unknown collections are in it like all others. Raises UnknownLedgerCollection; and as ``state`` does.
     """
     version = reader.state(at).version
     # At the version that the state was read at, be it consolidated by somebody meanwhile.
-    rows: Iterable[RawRow] = [row for row in reader.table.scan() if row.ts <= version and collection in (None, row.collection)]
+    stored = [row for row in reader.table.scan() if row.ts <= version]
+    known = {collection_of(row_type) for row_type in ROW_TYPES} | {row.collection for row in stored}
+    if collection is not None and collection not in known:
+        raise UnknownLedgerCollection(name=collection, known=sorted(known))
+    rows: Iterable[RawRow] = [row for row in stored if collection in (None, row.collection)]
     if current:
         rows = _summed_up(rows)
     return {"version": version, "rows": [row._asdict() for row in sorted(rows, key=lambda row: (row.ts, row[:3], row.diff))]}

@@ -232,10 +232,11 @@ def _refuse_more(folder: KnownFolder, state: State | None, found: Sequence[Found
             raise e.TablesMissing(version=str(release.version), names=missing)
         return
     target = target_of(release, state)
-    others = [step.collection for step in target.steps if not (isinstance(step, Create) and step.collection in names)]
+    brought = {step.collection for step in target.steps if isinstance(step, Create) and step.collection in names}
+    others = [step.collection for step in target.steps if step.collection not in brought]
     others += [declaration.name for declaration in target.restated]
     if others:
-        raise e.MoreThanAdopted(source=str(target.source), target=str(target.version), others=sorted(others))
+        raise e.MoreThanAdopted(source=str(target.source), target=str(target.version), others=sorted(others), brings=bool(brought))
 
 
 # --- the ledger ----------------------------------------------------------------------------------------------------------------------

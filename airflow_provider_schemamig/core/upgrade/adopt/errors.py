@@ -107,14 +107,21 @@ class MoreThanAdopted(Refusal):
     """The way from the environment's release to the folder's head has other changes in it than these tables."""
 
     code = "more_than_adopted"
-    message = "from {source} to {target} the release also changes: {others}."
-    next_action = (
-        "Adopt with a version that brings these tables and nothing else; upgrade to the version before it first. Use each version's own "
-        "checkout."
-    )
+    message = "from {source} to {target} the release changes other collections: {others}."
     source: str
     target: str
     others: Sequence[str]
+    #: The way there has these tables in it, too.
+    brings: bool = True
+
+    @property
+    def next_action(self) -> str:
+        if not self.brings:
+            return f"Upgrade to {self.target} first (`schemamig upgrade`), then adopt: no release up to there brings these tables."
+        return (
+            "Adopt with a version that brings these tables and nothing else; upgrade to the version before it first. Use each version's "
+            "own checkout."
+        )
 
 
 class CollectionInUse(Refusal):

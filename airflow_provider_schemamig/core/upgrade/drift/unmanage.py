@@ -6,6 +6,7 @@ was given back and is not simply missing.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,9 +52,10 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
     name = CollectionName(collection)
     started = pendulum.now("UTC")
     uri: str | None = None
+    forgotten = ""
 
     def decide(state: State) -> Sequence[Update]:
-        nonlocal uri
+        nonlocal uri, forgotten
         uri = None
         state.require_current("unmanage")
         if name not in state.objects:
@@ -66,6 +68,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
         if used is not None:
             raise used
         uri = _place(env, state.shard_of(name).uri)
+        forgotten = "its pause or limit is forgotten, too" if name in state.controls else ""
         return [*_forgotten(state, name), *ended]
 
     state = LedgerWriter(env).transact(decide)
@@ -73,7 +76,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
         return UnmanagedTable(name, None)
     generation = state.leader.generation if state.leader is not None else None
     note = append_history(env, HistoryEntry.ended("unmanage", started, collection=name, generation=generation, detail=uri))
-    return UnmanagedTable(name, uri, (note,) if note else ())
+    return UnmanagedTable(name, uri, tuple(text for text in (forgotten, note) if text))
 
 
 def _place(env: EnvironmentRoot, shard_uri: str) -> str:
@@ -91,7 +94,8 @@ def in_use(env: EnvironmentRoot, state: State, name: CollectionName) -> Collecti
         first = "Run the command that was cut short again, or the next upgrade; then give the collection back."
         return CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
     for pinned in pins_of(state, shard):
-        first = f"Take it back first, for that changes the table: `schemamig unpin --collection {name} --holder {pinned.holder}`."
+        unpin = f"schemamig unpin --collection {name} --holder {shlex.quote(pinned.holder)}"
+        first = f"Take it back first, for that changes the table: `{unpin}`."
         return CollectionInUse(collection=name, what=f"{pinned.holder} has pinned its history", first=first)
     newest = state.leader.generation if state.leader is not None else 0
     for generation, deployment in sorted(state.deployments.items()):

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Upda
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Outcome, deployment_of
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, deployment_of, pending_holds
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import delete_tables, forget_shards, remove_scratch
 
@@ -38,5 +38,6 @@ def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener)
     deleted = delete_tables(env, state, shards, "cleanup", listen)
     remove_scratch(env, generation)
     ledger.transact(functools.partial(forget_shards, {shard.shard for shard in shards}))
-    at = ledger.state().release_version  # not the claim's source: one that is over may be of long ago
-    return Outcome(at, at, generation, None, deleted.results, notes=deleted.notes)
+    state = ledger.state()
+    at = state.release_version  # not the claim's source: one that is over may be of long ago
+    return Outcome(at, at, generation, None, deleted.results, pending_holds(state), deleted.notes)

@@ -78,6 +78,12 @@ def test_dump_for_sql(run: Run, unchanged: Path) -> None:
     assert [{**row, "ts": int(row["ts"]), "diff": int(row["diff"])} for row in csv.DictReader(io.StringIO(text))] == rows
 
 
+@pytest.mark.parametrize("name", ["pause", "flights", ""])
+def test_dump_of_a_collection_that_the_ledger_does_not_have_is_refused(run: Run, unchanged: Path, name: str) -> None:
+    error = refused(run, "ledger", "dump", "--env", unchanged, "--collection", name, code="unknown_ledger_collection")
+    assert "objects, pauses, pins" in error["next"]
+
+
 def test_an_as_of_that_cannot_be_answered(run: Run, env: Path) -> None:
     refused(run, "ledger", "dump", "--env", env, "--as-of", "99", code="ledger_version_unknown")
     refused(run, "ledger", "dump", "--env", env, "--as-of", "-1", code="ledger_version_unknown")

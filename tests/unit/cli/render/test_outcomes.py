@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import HoldState
+from airflow_provider_schemamig.core.names import Generation
+from tests.support.lake import Crash, Lake, append, no_spark
 from tests.support.product import Product
 from tests.unit.cli.samples import SCHEMA_1, Run
 
@@ -48,3 +56,27 @@ def test_contract_says_that_a_way_back_is_gone_where_there_is_nothing_to_drop(ru
     assert ended.startswith("at 1.1.0   generation 2, epoch 2\n"), "it leads nowhere"
     assert "the hold of generation 2 has ended: there is no way back to 1.0.0 any more" in ended and "Nothing to do" not in ended
     assert run("contract", "--env", env, "--now").stdout == "at 1.1.0\nNothing to do.\n"
+
+
+def test_a_rollback_that_died_is_said_to_be_under_way_and_what_is_printed_ends_it(run: Run, env: Path, new_release: Path) -> None:
+    assert run("upgrade", "--env", env, "--release", new_release).exit_code == 0
+    lake = Lake(Environment.open(str(env)), new_release, new_release)
+    moments = itertools.count()
+    while lake.state.holds[Generation(2)].state is not HoldState.ROLLING_BACK:
+        with pytest.raises(Crash):
+            commands.rollback(lake.crashing_at(next(moments)), jobs=no_spark)
+    for words in (["status"], ["plan", "--release", new_release], ["contract"]):
+        shown = " ".join(run(*words, "--env", env).stdout.split())
+        assert "The rollback to 1.0.0 was begun and is not at its end: `schemamig rollback" in shown and "is over" not in shown
+    assert run("rollback", "--env", env).exit_code == 0
+    assert "was begun" not in run("status", "--env", env).stdout
+
+
+def test_cancelling_what_was_rolled_back_says_that_rows_are_kept(run: Run, env: Path, old_release: Path, product: Product) -> None:
+    more = product.release("1.1.0", SCHEMA_1 + "\nCREATE TABLE added (id BIGINT);\n")
+    assert run("upgrade", "--env", env, "--release", more).exit_code == 0
+    append(Lake(Environment.open(str(env)), more, more).path("added"), [{"id": 1}])
+    assert run("rollback", "--env", env).exit_code == 0
+    told = " ".join(run("cancel", "--env", env, "--generation", 2).stdout.split())
+    assert "Generation 2 is over; what it was building is deleted." in told
+    assert "the rows that stayed behind are kept until" in told

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
+from airflow_provider_schemamig.core.upgrade.adopt.errors import MoreThanAdopted
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Crash, rows
@@ -68,6 +69,16 @@ def test_renamed_dropped_and_contracted_where_it_is(site: Site) -> None:
     site.upgrade(hold=timedelta(0))
     site.check("1.1.0")
     assert rows(table) == [{"number": 1}, {"number": 2}]
+
+
+def test_adopt_of_a_table_that_no_release_brings_comes_after_the_upgrade(site: Site) -> None:
+    """And not with a version that brings it, for there is none."""
+    begin(site, *WITH_GATE, 'evolution("flights")')
+    hotels = shutil.copytree(site.folder / "out" / "planes", site.folder / "out" / "hotels")
+    with pytest.raises(MoreThanAdopted, match=r"other collections: flights\. Upgrade to 1\.1\.0 first"):
+        site.adopt(hotels=hotels)
+    site.upgrade(hold=timedelta(0))
+    site.adopt(hotels=hotels)
 
 
 REMOVED = ("CREATE TABLE flights (\n    id BIGINT,\n    day STRING\n);\n", "", 'removal("flights")')

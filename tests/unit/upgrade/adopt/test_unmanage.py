@@ -44,7 +44,7 @@ def test_the_ledger_forgets_and_the_table_stays(site: Site) -> None:
     LedgerWriter(site.env).transact(lambda state: [Put(Control("flights", paused=True))])
     before = tree(site.folder / "out")
     done = unmanage(site.env, "flights")
-    assert done.uri == f"file://{site.folder}/out/flights"
+    assert (done.uri, done.notes) == (f"file://{site.folder}/out/flights", ("its pause or limit is forgotten, too",))
     assert tree(site.folder / "out") == before
     state = site.state
     assert FLIGHTS not in state.objects and "flights" not in state.controls
@@ -82,9 +82,9 @@ def test_a_table_of_our_own_may_go_too_and_come_back(site: Site) -> None:
 
 
 def test_unmanage_what_it_waits_for(site: Site) -> None:
-    pin(site.env, "flights", "ana", 400)
-    assert "unpin --collection flights --holder ana" in refused(site).next_action
-    unpin(site.env, "flights", "ana")
+    pin(site.env, "flights", "ana's job", 400)
+    assert """unpin --collection flights --holder 'ana'"'"'s job'`""" in refused(site).next_action
+    unpin(site.env, "flights", "ana's job")
     begin(site, *WITH_GATE, 'evolution("flights")')
     generation = commands.preflight(site.env, site.release, jobs=no_spark).generation
     assert generation is not None
