@@ -136,7 +136,7 @@ class HoldInUse(Refusal):
     code = "hold_in_use"
     next_action = (
         "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need, of a plan that was approved "
-        "without it once `schemamig cancel` has given that up."
+        "without it once that one is cancelled."
     )
     generation: int
     until: pendulum.DateTime

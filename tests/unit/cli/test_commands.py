@@ -185,7 +185,7 @@ def test_promote_and_cancel_say_what_they_did(run: Run, env: Path, new_release: 
     claim = ("preflight", "--env", env, "--release", new_release, "--json")
     generation = run(*claim).document["generation"]
     cancelled = run("cancel", "--env", env, "--generation", generation).stdout
-    assert f"Generation {generation} is given up" in cancelled and "Nothing to do" not in cancelled
+    assert f"Generation {generation} is over" in cancelled and "Nothing to do" not in cancelled
     generation = run(*claim).document["generation"]
     promoted = " ".join(run("promote", "--env", env, "--generation", generation).stdout.split())
     assert f"next: `schemamig expand --env {env} --generation {generation}`" in promoted and "Nothing to do" not in promoted
