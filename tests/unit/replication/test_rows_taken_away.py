@@ -79,6 +79,30 @@ def test_restore_counts_rows_that_were_appended_beside_the_last_one(tmp_path: Pa
     assert sorted(row["id"] for row in envs.rows("b")) == [1, 200]
 
 
+def test_restore_looks_again_after_a_stream_that_brings_rows_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They never stand beside it: where the stream goes on is what the restore has looked at."""
+    envs, lines = make_replicas(tmp_path, names="abc"), CollectionName("lines")
+
+    def write(name: str, number: int) -> None:
+        envs.insert(name, {"line": f"{number}", "n": number}, collection=lines)
+
+    write("c", 1)
+    for target in "ab":
+        envs.bring("c", target, lines)
+    write("a", 5)
+
+    def append_late(*args: Any, **options: Any) -> Appended:
+        monkeypatch.undo()
+        write("c", 2)
+        envs.bring("c", "b", lines)
+        return append(*args, **options)
+
+    monkeypatch.setattr(f"{full_copy.__name__}.append", append_late)
+    restore(envs.env("a"), envs.env("b"), lines, allow_lossy=True, jobs=lambda: envs.runner)
+    envs.bring("c", "b", lines)
+    assert sorted(row["n"] for row in envs.rows("b", lines)) == [1, 2, 5]
+
+
 def test_restore_at_a_version_that_an_upgrade_was_still_filling_is_refused(tmp_path: Path) -> None:
     envs = with_jobs(make_replicas(tmp_path, *REWRITE, names="ab"))
     envs.insert("a", {"id": 1, "v": "a"})
