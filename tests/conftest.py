@@ -1,8 +1,8 @@
 """What every test may use: one Spark session a process, and seeds that are printed so that a failure can be repeated.
 
-``make test`` spreads the tests over two worker processes, each with a session and an Airflow home of its own. What is dear to set up
-belongs to a module, so the tests of a module that uses Spark go to one worker, and those of Airflow's folder and of the page's all to one:
-DAG files are parsed, and the page's app is made, once.
+``make test`` spreads the tests over two worker processes. What is dear to set up is set up once: the tests that use Spark go to one worker
+(a second Java would be as slow at first as the first one was), and those of Airflow's folder and of the page's all to one, where DAG files
+are parsed, and the page's app is made. What kills processes goes by its module.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook, and pytest the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module of dear tests is a group, and so is the folder of Airflow's. Of long tables of cases all but some are for ``make soak``."""
+    """Dear tests are a group: Spark's, those of Airflow's folders, a module. Of long tables of cases all but some are for ``make soak``."""
     _leave_some(items)
     for item in items:
         if any(item.get_closest_marker(name) is not None for name in DEAR):
             module = item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module or "/web/" in module else module))
+            of_spark = "spark" if item.get_closest_marker("spark") is not None else module
+            item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module or "/web/" in module else of_spark))
 
 
 def _leave_some(items: list[pytest.Item]) -> None:

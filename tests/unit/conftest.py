@@ -14,11 +14,13 @@ from tests.support.explained import ExplainedRuns
 
 @pytest.fixture(scope="package", autouse=True)
 def _quick() -> Iterator[None]:
-    """No fsync, which only a power cut would miss. Nor a pause after each turn at the ledger, for whoever else wants one; and our commits
-    are looked at again at once, not after 50 ms: the only writers that overwrite one (test_lost_commits.py) do it at once."""
+    """No fsync, which only a power cut would miss. Nor a pause after each turn at the ledger, for whoever else wants one, nor a wait for a
+    turn, which nobody in this process would end; and our commits are looked at again at once, not after 50 ms: the only writers that
+    overwrite one (test_lost_commits.py) do it at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(file_lock, "_GAP_SECONDS", 0.0)
+        patch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
         patch.setattr(store, "CONFIRM_SECONDS", 0.0)
         yield
 

@@ -5,6 +5,7 @@ By arro3, which goes with obstore and deltalake: its import takes 13 ms where py
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -101,6 +102,7 @@ def _parquet(table: Any) -> bytes:
     return written.getvalue()
 
 
+@functools.cache
 def _arrow_type(kind: ColumnType) -> DataType:
     from arro3.core import DataType
 

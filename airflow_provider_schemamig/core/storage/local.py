@@ -46,14 +46,13 @@ class LocalStore:
     """``Store`` over a folder. Writes are durable when they return: file and folder are synced (but for a throw-away environment's)."""
 
     def __init__(self, location: Location, options: StorageOptions, table_id: str | None = None, memory: Memory | None = None) -> None:
-        path = location.local_path
-        if path is None:
+        if location.scheme != "file":
             raise InvalidLocation(uri=location.uri, rule="it is not on the local file system")
         self.location = location
         self.options = options
         self.table_id = table_id
         self.memory = Memory() if memory is None else memory
-        self._root = str(path).rstrip("/")
+        self._root = location.uri.removeprefix("file://").rstrip("/")
         self._synced = not options.throwaway
 
     def get(self, key: str) -> bytes:

@@ -119,10 +119,12 @@ def with_account(location: Location, options: Mapping[str, str]) -> Location:
     """
     scheme, _, rest = location.uri.partition("://")
     container, slash, path = rest.partition("/")
+    if scheme not in ("az", "abfs", "abfss") or "@" in container:
+        return location
     around = with_surroundings(options)
     account = option_of(around, "azure_storage_account_name")
     elsewhere = any(option_of(around, f"azure_{name}") for name in ("storage_endpoint", "storage_use_emulator", "use_fabric_endpoint"))
-    if scheme not in ("az", "abfs", "abfss") or "@" in container or account is None or elsewhere:
+    if account is None or elsewhere:
         return location
     return Location(f"abfss://{container}@{account}.dfs.core.windows.net{slash}{path}")
 

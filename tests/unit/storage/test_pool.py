@@ -102,10 +102,10 @@ def test_whoever_stops_asking_begins_nothing_more() -> None:
 
 def test_a_pool_starts_no_thread_for_what_takes_no_time() -> None:
     def act(number: int) -> threading.Thread:
-        time.sleep(0.02 if number > 2 else 0)
+        time.sleep(0.3 if number > 2 else 0)
         return threading.current_thread()
 
-    pool, here = Pool(8, seconds_alone=0.01), threading.current_thread()
+    pool, here = Pool(8, seconds_alone=0.2), threading.current_thread()
     assert set(pool.map(act, range(3))) == {here}
     by = list(pool.map(act, range(12)))
     assert by[:4] == [here] * 4 and len(set(by[4:])) == 8

@@ -13,7 +13,6 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.admin.maintenance import compact
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import decode, encode, row_type_of
@@ -72,11 +71,6 @@ class Found:
 
     def gates(self, release: str | None) -> list[Any]:
         return [row["gate"] for row in self.env.reader("flights", release).arrow().to_pylist() if row["id"] == 2]
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

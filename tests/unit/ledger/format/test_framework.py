@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.errors import FormatStepFailed, LedgerDamaged, LedgerFormatOld, LedgerTooNew, LedgerTooOld
 from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.actions import Action, Delete, Insert, LedgerSnapshot, Update
@@ -26,11 +25,6 @@ from tests.unit.ledger.samples import deployment, leader
 ALL = formats_of(1, NEWEST)
 #: What ``ALL`` makes of the rows of ``old``.
 THINGS_AT_LAST = {'"a"': '{"name":"a","value_10":10}', '"b"': '{"name":"b","value_10":19}', '"late"': '{"name":"late","value_10":2}'}
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.release.authoring.next_version import NextVersion
 from airflow_provider_schemamig.core.release.check import check
@@ -173,12 +172,6 @@ def test_adopt_crashes_what_an_author_left_behind_is_not_taken_for_ours(tmp_path
     assert tree(site.folder) == before
 
 
-@pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin runs inside of the other's turn, and need not wait for it."""
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
-
-
 def racing(env: Environment, twin: Callable[[], Any]) -> Environment:
     """``twin`` runs just before the first append to the ledger that is there already."""
     done: list[bool] = []
@@ -191,7 +184,6 @@ def racing(env: Environment, twin: Callable[[], Any]) -> Environment:
     return replace(env, on_write=hook)
 
 
-@pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("name", ["adopt more", "accept", "revert", "unmanage"])
 def test_a_twin_is_faster(tmp_path: Path, name: str) -> None:
     make, command, version, _ = COMMANDS[name]
@@ -200,7 +192,6 @@ def test_a_twin_is_faster(tmp_path: Path, name: str) -> None:
     site.check(version)
 
 
-@pytest.mark.usefixtures("_impatient")
 def test_another_adoption_is_faster(tmp_path: Path) -> None:
     site = with_planes(tmp_path)
     hotels = site.table("hotels")

@@ -17,7 +17,6 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
@@ -29,12 +28,6 @@ from tests.unit.upgrade.leaders.test_crashes import at_source, at_target, moment
 GENERATION = Generation(2)
 PLANES = CollectionName("planes")
 Work = Callable[[Environment], object]
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

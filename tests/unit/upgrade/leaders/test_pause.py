@@ -14,7 +14,6 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import Control, Deployment, EnvironmentRelease, HoldState, Intent, IntentKind, Leader
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -36,8 +35,7 @@ TRIES = 5
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
+def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "_LOOK_SECONDS", 0.0)
 
 

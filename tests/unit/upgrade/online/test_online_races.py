@@ -16,7 +16,6 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.spark.errors import SparkJobFailed, SparkUnavailable
@@ -36,12 +35,6 @@ CHANGES = {name: operation for name, operation in OPERATIONS.items() if name != 
 each = pytest.mark.parametrize("operation", CHANGES.values(), ids=CHANGES)
 #: The hardest there is, as one of its commits is right at one version only: played in ``make test``. All else is for soak.
 HARD = "text to a number"
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from airflow_provider_schemamig.exceptions import Conflict
@@ -22,11 +21,6 @@ from tests.support.rows.rewritten import Rewritten, claimed, expanded, jobs, mak
 from tests.support.upgrades import refused, two_releases
 
 OWN = "interval 2 days"
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
@@ -32,12 +31,6 @@ from tests.support.rows.rewritten import (
     moments,
     upgrade,
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 def again(work: Callable[[], object], times: int = 6) -> None:

@@ -11,7 +11,6 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState, ShardState
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, RollbackOpen
@@ -19,11 +18,6 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.product import Product
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -19,12 +18,6 @@ from tests.unit.upgrade.leaders.test_takeover import at_once
 from tests.unit.upgrade.swaps.test_swaps import COLUMN, Writers, copied, jobs, lake_of, ready
 
 Other = Callable[[Lake, Generation, Writers], object]
-
-
-@pytest.fixture(autouse=True)
-def _no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other acts while we hold the turn; nothing rests on turns."""
-    monkeypatch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
 
 
 def cut_over(lake: Lake, generation: Generation) -> SchemamigError | None:
