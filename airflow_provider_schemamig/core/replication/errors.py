@@ -116,20 +116,30 @@ class TargetAppendOnly(Refusal):
 
 
 class RestoreChangesSchema(Refusal):
-    """The rows at ``version`` of the origin are of a schema that the target does not have, nor had before."""
+    """The rows at ``version`` of the origin are of a schema that the target does not have, nor had before.
+
+    Or values would be lost that an end keeps in a hidden column: ``is_hidden``.
+    """
 
     code = "restore_changes_schema"
-    next_action = (
-        "Bring the target to the origin's release first, or restore at an older version; allow_schema_change takes what fits into the "
-        "target's columns."
-    )
     version: int
     event_hash: Fingerprint
     local_hash: Fingerprint
     detail: str = ""
+    is_hidden: bool = False
+
+    @property
+    def next_action(self) -> str:
+        if self.is_hidden:
+            again = "bring both to a release that has the column, or wait until its hold is over and it is gone"
+            return f"To keep these values, {again}; allow_schema_change gives them up."
+        fits = "allow_schema_change takes what fits into the target's columns"
+        return f"Bring the target to the origin's release first, or restore at an older version; {fits}."
 
     @property
     def message(self) -> str:
+        if self.is_hidden:
+            return f"values would be lost: {self.detail}."
         more = f" ({self.detail})" if self.detail else ""
         return f"the origin's rows at version {self.version} have the schema {self.event_hash}, the target has {self.local_hash}{more}."
 

@@ -239,7 +239,9 @@ def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) 
         left = hidden_values(ends.origin.state, entry, source.table.head, target)
         if not wish.is_first and active_files(table.store, table.head.version):
             left = left or hidden_columns(target.current, table.head)
-        found = RefusedEvent(left, local) if left else found
+        if left:
+            hashes = {"event_hash": fingerprint(entry.declared), "local_hash": local}
+            raise RestoreChangesSchema(collection=collection, version=version, **hashes, detail=left, is_hidden=True)
     if isinstance(found, RefusedEvent) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
         detail = found.detail if isinstance(found, RefusedEvent) else "every column fits"
         raise RestoreChangesSchema(
