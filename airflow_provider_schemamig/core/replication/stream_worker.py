@@ -116,7 +116,7 @@ class Run:
         for end, which in ((ends.origin, "origin"), (ends.target, "target")):
             if name not in end.state.objects:
                 self._count_all()
-                raise _Wait(PauseReason.SCHEMA_MISMATCH, f"the {which} has no collection of this name; it comes there with a release")
+                raise _Wait(PauseReason.SCHEMA_MISMATCH, f"the {which} has no collection of this name; a release brings it there")
         table = table_at(ends.target.env, ends.target.state.shard_of(name))
         where = row_position(ends, self.stream, table)
         if where is None:
@@ -151,11 +151,16 @@ class Run:
     def _count_all(self) -> None:
         """Note that all of the origin's table is behind, where nothing of it was brought."""
         found = self.ends.origin.state.objects.get(self.stream.collection)
-        if found is not None and self._state.seen == NOTHING:
+        if self._state.seen != NOTHING:
+            return
+        if found is None:
+            self._state = replace(self._state, origin_version=NOTHING, behind_since=None)
+        else:
             row = self.ends.origin.state.shards[found.shard]
             store = self.ends.origin.env.table_store(row.uri, row.table_id)
             files = list_log(store)
-            since = made_at(store, min(files.commits, default=0) - 1, files.version)
+            # Of the first look: later ones list the log from its last checkpoint on.
+            since = self._state.behind_since or made_at(store, min(files.commits, default=0) - 1, files.version)
             self._state = replace(self._state, origin_version=files.version, behind_since=since)
 
     def _state_at(self, table: EventTable, where: RowPosition) -> StreamState:

@@ -62,6 +62,22 @@ def test_restore_counts_rows_of_a_third_that_a_rollback_brought_back(tmp_path: P
     assert [row["id"] for row in envs.rows("b")] == [100]
 
 
+def test_restore_counts_rows_of_a_third_that_came_along_with_one_from_elsewhere(tmp_path: Path) -> None:
+    """b began with the rows of c, and those that c had of d."""
+    envs = make_replicas(tmp_path, names="abcd")
+    envs.insert("c", {"id": 1, "v": "c"})
+    envs.bring("c", "a")
+    envs.insert("d", {"id": 100, "v": "d"})
+    from_to(envs, "d", "c", allow_lossy=True)
+    envs.insert("c", {"id": 2, "v": "c"})
+    for origin, target in (("c", "b"), ("d", "b"), ("c", "a")):
+        envs.bring(origin, target)
+    envs.insert("a", {"id": 50, "v": "a"})
+    with pytest.raises(RestoreWouldLose, match="rows of the environment"):
+        from_to(envs, "a", "b")
+    assert [row["id"] for row in envs.rows("b")] == [100, 2]
+
+
 def test_restore_counts_rows_that_were_appended_beside_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     envs = make_replicas(tmp_path, names="ab")
     envs.insert("a", {"id": 1, "v": "a"})
@@ -122,11 +138,25 @@ def test_restore_over_a_column_that_the_target_keeps_for_its_rollback_is_refused
     envs.bring("a", "b")
     envs.upgrade("a", "b", to=2, end_hold=False)
     envs.insert("a", {"id": 2, "v": "a"})
-    with pytest.raises(RestoreChangesSchema, match="x is hidden at the target"):
+    with pytest.raises(RestoreChangesSchema, match="x is kept at the target for a rollback of generation 2"):
         from_to(envs, "a", "b")
     envs.bring("a", "b")
     envs.rollback("b")
     assert [(row["id"], row["x"]) for row in envs.rows("b")] == [(1, "kept"), (2, None)]
+
+
+def test_restore_over_a_column_of_a_release_that_was_taken_back_is_none_over_a_way_back(tmp_path: Path) -> None:
+    """It stays on the table, and would be in every restore's way for ever."""
+    envs = with_jobs(make_replicas(tmp_path, (COLUMNS % "", ""), (COLUMNS % ", x STRING", 'evolution("trips")'), names="ab"))
+    envs.insert("a", {"id": 1, "v": "a"})
+    envs.bring("a", "b")
+    envs.upgrade("b", to=2, end_hold=False)
+    envs.insert("a", {"id": 2, "v": "a"})
+    envs.bring("a", "b")
+    envs.rollback("b")
+    envs.insert("a", {"id": 3, "v": "a"})
+    from_to(envs, "a", "b")
+    assert [row["id"] for row in envs.declared_rows("b")] == [1, 2, 3]
 
 
 def test_first_look_leaves_streams_into_a_target_without_rows_alone(tmp_path: Path) -> None:

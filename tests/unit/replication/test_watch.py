@@ -138,7 +138,7 @@ def test_a_stream_that_waits_for_its_collection_is_behind_by_all_of_it(tmp_path:
     lacks.upgrade("a", to=2)
     version = lacks.insert("a", {"id": 1}, collection="more")
     found = lacks.state("a", "b", "more")
-    assert found.pause is not None and found.pause.detail.startswith("the target has no collection of this name; it comes")
+    assert found.pause is not None and found.pause.detail.startswith("the target has no collection of this name; a release brings it")
     assert (found.lag_versions, found.lag_seconds(pendulum.now("UTC")) > 0) == (version + 1, True)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.replication.stream.compatibility import TargetSchema
 from airflow_provider_schemamig.core.replication.stream.lineage import Doubt, doubts, lineage_of
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, open_holds
 
 
 def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetSchema) -> str:
@@ -31,12 +32,10 @@ def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetS
     return "; ".join(f"{path} is hidden at the origin with the values it had, and the target declares it" for path in sorted(found))
 
 
-def hidden_columns(entry: SchemaEntry, head: Head) -> str:
-    """Return, in words, the columns of the target's own table ``head`` that its schema ``entry`` does not show; empty if there are none."""
-    declared = _declared(entry)
-    there = _in_files(head.declaration(entry.collection), head.stored_names)
-    found = sorted(path for names, path in there.items() if names not in declared)
-    return "; ".join(f"{path} is hidden at the target with the values it had, which a rollback would show again" for path in found)
+def kept_columns(target: State, collection: CollectionName) -> str:
+    """Return, in words, the columns that the target has dropped and keeps for its way back; empty if there are none."""
+    kept = kept_fields(target, collection, open_holds(target))
+    return "; ".join(f"{path} is kept at the target for a rollback of generation {kept[path].generation}" for path in sorted(kept))
 
 
 def _declared(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_schemamig.core.delta.commit.fence import read_txns
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition, advance, app_ids, txn_position
@@ -118,14 +119,19 @@ def _has_more(stream: Stream, table: EventTable, other: OtherPosition) -> bool:
         return False
     try:
         for commit in commits_since_restore(stream, table):
+            is_its = any(_is_of(other, brought) for brought in (commit.about, *commit.about.get("others", ())))
+            if commit.changes_rows and (commit.is_rollback or is_its):
+                return True
             if commit.is_restore:
                 return False
-            is_its = (commit.about.get("origin"), commit.about.get("shard")) == (other.stream.origin, other.shard)
-            if commit.changes_rows and (commit.is_rollback or (is_its and int(commit.about["hi"]) > other.seen)):
-                return True
     except LogTruncated:
         return True
     return table.shard.generation > 1
+
+
+def _is_of(other: OtherPosition, brought: Mapping[str, Any]) -> bool:
+    """Return whether rows of the third environment came that the copy lacks: by its own stream, or along with a restore from elsewhere."""
+    return (brought.get("origin"), brought.get("shard")) == (other.stream.origin, other.shard) and int(brought["hi"]) > other.seen
 
 
 def _seen(ends: StreamEnds, there: Stream, shard: ShardId, copied: TxnPosition) -> int:

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
-from airflow_provider_schemamig.core.replication.restore.hidden import hidden_columns, hidden_values
+from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values, kept_columns
 from airflow_provider_schemamig.core.replication.restore.other_origins import (
     CopiedTable,
     check_others,
@@ -238,7 +238,7 @@ def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) 
     if not (isinstance(found, RefusedEvent) or allowed):
         left = hidden_values(ends.origin.state, entry, source.table.head, target)
         if not wish.is_first and active_files(table.store, table.head.version):
-            left = left or hidden_columns(target.current, table.head)
+            left = left or kept_columns(ends.target.state, collection)
         if left:
             hashes = {"event_hash": fingerprint(entry.declared), "local_hash": local}
             raise RestoreChangesSchema(collection=collection, version=version, **hashes, detail=left, is_hidden=True)

@@ -186,7 +186,7 @@ def test_the_origin_went_through_a_rewrite_and_has_the_hash_again(tmp_path: Path
     assert two.declared_rows("b") == [ONE]
     two.upgrade("b", to=2)
     two.upgrade("b", to=3)
-    with pytest.raises(RestoreChangesSchema, match="c is hidden at the target"):
+    with pytest.raises(RestoreChangesSchema, match="c is kept at the target"):
         restore(two.env("a"), two.env("b"), TRIPS, jobs=two.runner)
     commands.contract(two.env("b"), at_once=True)
     restore(two.env("a"), two.env("b"), TRIPS, jobs=two.runner)
