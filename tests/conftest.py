@@ -57,8 +57,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(name) is not None for name in DEAR):
             module = item.nodeid.partition("::")[0]
-            of_spark = "spark" if item.get_closest_marker("spark") is not None else module
-            item.add_marker(pytest.mark.xdist_group("airflow" if "/airflow/" in module or "/web/" in module else of_spark))
+            if "/airflow/" in module or "/web/" in module:
+                group = "airflow"
+            else:
+                group = "spark" if item.get_closest_marker("spark") is not None else module
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def _leave_some(items: list[pytest.Item]) -> None:

@@ -131,8 +131,7 @@ class RestoreChangesSchema(Refusal):
     @property
     def next_action(self) -> str:
         if self.is_hidden:
-            again = "bring both to a release that has the column, or wait until its hold is over and it is gone"
-            return f"To keep these values, {again}; allow_schema_change gives them up."
+            return "Bring both to a release that has the column, and its values stay; allow_schema_change gives them up."
         fits = "allow_schema_change takes what fits into the target's columns"
         return f"Bring the target to the origin's release first, or restore at an older version; {fits}."
 

@@ -150,18 +150,16 @@ class Run:
 
     def _count_all(self) -> None:
         """Note that all of the origin's table is behind, where nothing of it was brought."""
-        found = self.ends.origin.state.objects.get(self.stream.collection)
         if self._state.seen != NOTHING:
             return
-        if found is None:
-            self._state = replace(self._state, origin_version=NOTHING, behind_since=None)
-        else:
-            row = self.ends.origin.state.shards[found.shard]
+        version, since = NOTHING, None
+        if self.stream.collection in self.ends.origin.state.objects:
+            row = self.ends.origin.state.shard_of(self.stream.collection)
             store = self.ends.origin.env.table_store(row.uri, row.table_id)
             files = list_log(store)
             # Of the first look: later ones list the log from its last checkpoint on.
-            since = self._state.behind_since or made_at(store, min(files.commits, default=0) - 1, files.version)
-            self._state = replace(self._state, origin_version=files.version, behind_since=since)
+            version, since = files.version, self._state.behind_since or made_at(store, min(files.commits, default=0) - 1, files.version)
+        self._state = replace(self._state, origin_version=version, behind_since=since)
 
     def _state_at(self, table: EventTable, where: RowPosition) -> StreamState:
         """Return the state at ``where``; what was seen counts only while the stream is at the place it was seen from."""

@@ -135,8 +135,8 @@ class HoldInUse(Refusal):
 
     code = "hold_in_use"
     next_action = (
-        "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need, of a plan that was approved "
-        "without it once that one is cancelled."
+        "Move these nodes to the current release or wait for them; --ignore-nodes takes away what they need. A plan that was approved "
+        "without it has to be cancelled first."
     )
     generation: int
     until: pendulum.DateTime

@@ -7,6 +7,7 @@ does not have, or columns, because the origin's rows are of a schema that the ta
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -46,8 +47,8 @@ from airflow_provider_schemamig.core.replication.stream.lineage import lineage_o
 from airflow_provider_schemamig.core.replication.stream.position import (
     RowPosition,
     StreamEnds,
-    check_no_rows_restored,
     checkpoint_hash,
+    replaced_by_rollback,
     row_position_in,
 )
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
@@ -56,7 +57,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, UNDO
 from airflow_provider_schemamig.exceptions import Refusal
 
 _TRIES = 3
@@ -196,24 +197,26 @@ def _check(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTa
 
     Raises ShardMoving, TargetAppendOnly, OriginReplaced, RestoreWouldLose, CheckpointMoved.
     """
-    collection, shard, hi = stream.collection, source.table.shard.shard, source.table.head.version
+    collection = stream.collection
     if table.head.sealed_for is not None:
         raise ShardMoving(collection=collection, seconds=0)
     if is_on(table.head.metadata, APPEND_ONLY) and active_files(table.store, table.head.version):
         raise TargetAppendOnly(collection=collection, uri=table.uri)
     if wish.version is not None:
-        check_no_rows_restored(ends.origin, shard, hi)
-        _check_is_filled(source.table)
+        _check_rows_are_events(source.table)
     if wish.is_first and active_files(table.store, table.head.version):
         raise CheckpointMoved(collection=collection, uri=table.uri)
     if not wish.takes_away:
         _check_own(ends, stream, source, table)
 
 
-def _check_is_filled(source: EventTable) -> None:
-    """Raise OriginReplaced if an upgrade was still filling the origin's table, whose rows are no events."""
+def _check_rows_are_events(source: EventTable) -> None:
+    """Raise OriginReplaced if rows came to the origin's table since that no stream brings: by an upgrade that filled it, or a rollback."""
     for commit in commits(source.store, source.head.version):
-        if (about_of(commit) or {}).get("action") in (COPY, TAIL, FILL):
+        action = str((about_of(commit) or {}).get("action"))
+        if action.startswith(f"{UNDO}/"):
+            raise replaced_by_rollback(source.shard)
+        if action in (COPY, TAIL, FILL):
             reason = f"at version {source.head.version} an upgrade was still filling it: a later one has all its rows"
             raise OriginReplaced(collection=source.shard.collection, shard=source.shard.shard, reason=reason)
 
@@ -229,7 +232,8 @@ def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) 
     allowed = wish.allow_schema_change
     depth = len(target.previous) if allowed else wish.depth
     found = decide(entry, lineage_of(ends.origin.state, collection), target, depth, trusts_names=allowed)
-    local = fingerprint(target.current.declared)
+    event, local = fingerprint(entry.declared), fingerprint(target.current.declared)
+    refused = functools.partial(RestoreChangesSchema, collection=collection, version=version, event_hash=event, local_hash=local)
     if not isinstance(found, RefusedEvent):
         try:
             query_of(source.table.head, entry, found.mapping)
@@ -237,16 +241,13 @@ def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) 
             found = RefusedEvent(f"{unfit.path} {unfit.reason}", local)
     if not (isinstance(found, RefusedEvent) or allowed):
         left = hidden_values(ends.origin.state, entry, source.table.head, target)
-        if not wish.is_first and active_files(table.store, table.head.version):
+        if active_files(table.store, table.head.version):
             left = left or kept_columns(ends.target.state, collection)
         if left:
-            hashes = {"event_hash": fingerprint(entry.declared), "local_hash": local}
-            raise RestoreChangesSchema(collection=collection, version=version, **hashes, detail=left, is_hidden=True)
+            raise refused(detail=left, is_hidden=True)
     if isinstance(found, RefusedEvent) or (found.way is Way.CONTENT and not (allowed or wish.is_first)):
         detail = found.detail if isinstance(found, RefusedEvent) else "every column fits"
-        raise RestoreChangesSchema(
-            collection=collection, version=version, event_hash=fingerprint(entry.declared), local_hash=local, detail=detail
-        )
+        raise refused(detail=detail)
     return entry, found.mapping
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.replication.model import Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
@@ -41,7 +42,7 @@ class TargetCommit:
         return self.action.removeprefix(f"{UNDO}/")
 
 
-def commits_since_restore(stream: Stream, table: EventTable, oldest: int = -1) -> Iterator[TargetCommit]:
+def commits_since_restore(stream: Stream, table: EventTable, oldest: int = NOTHING) -> Iterator[TargetCommit]:
     """Yield the commits above ``oldest``, newest first, and as the last one the target's last restore from the stream's origin.
 
     Rows that were appended while that was on its way stand beside it, so their commits come before it. Raises LogTruncated.

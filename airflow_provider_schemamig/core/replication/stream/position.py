@@ -188,15 +188,15 @@ def _version_after_rollback(origin: End, rolled_back: ShardId) -> int:
     return NOTHING if found is None else found.after
 
 
-def check_no_rows_restored(origin: End, shard: ShardId, at: int, of: ShardId | None = None) -> None:
-    """Raise OriginReplaced if a rollback brought rows back after version ``at`` (``of``: from this table).
+def check_no_rows_restored(origin: End, shard: ShardId, at: int, of: ShardId) -> None:
+    """Raise OriginReplaced if a rollback brought rows back from the table ``of`` after version ``at``.
 
     The stream has not followed that table, so the rows are in no event.
     """
-    row, wanted = origin.state.shards[shard], f"{UNDO}/{of or ''}"
+    row, wanted = origin.state.shards[shard], f"{UNDO}/{of}"
     store = origin.env.table_store(row.uri, row.table_id)
     if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
-        raise _replaced_by_rollback(row)
+        raise replaced_by_rollback(row)
 
 
 def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardId]) -> None:
@@ -207,10 +207,11 @@ def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardI
     row = origin.state.shards[where.shard]
     for rolled_back in forgotten:
         if was_left_after(origin.env, row, rolled_back, where.at + 1):
-            raise _replaced_by_rollback(row)
+            raise replaced_by_rollback(row)
 
 
-def _replaced_by_rollback(row: Shard) -> OriginReplaced:
+def replaced_by_rollback(row: Shard) -> OriginReplaced:
+    """Return the error for a table into which a rollback brought rows that the stream has not seen."""
     reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
     return OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
 
