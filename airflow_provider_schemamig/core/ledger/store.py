@@ -15,10 +15,8 @@ from uuid import uuid4
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.codec import RawRow, encode, encode_key
 from airflow_provider_schemamig.core.ledger.errors import (
-    LedByAnother,
     LedgerCompacted,
     LedgerConflict,
     LedgerDamaged,
@@ -28,13 +26,14 @@ from airflow_provider_schemamig.core.ledger.errors import (
 from airflow_provider_schemamig.core.ledger.file_lock import writing_lock
 from airflow_provider_schemamig.core.ledger.fold import replaced
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
+from airflow_provider_schemamig.core.ledger.leadership import Leadership, check_authority
 from airflow_provider_schemamig.core.ledger.own_table import Mode
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, EnvironmentConfig, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.table import LedgerTable
-from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage import probe_put_if_absent, require_safe_log_store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.exceptions import Refusal
 
 T = TypeVar("T")
 
@@ -61,14 +60,6 @@ class Drop:
 
 
 Update = Put | Drop
-
-
-@dataclass(frozen=True)
-class Leadership:
-    """What a leader-mode append is made under."""
-
-    generation: Generation
-    epoch: Epoch
 
 
 @dataclass(slots=True)
@@ -254,7 +245,12 @@ class LedgerWriter(LedgerReader):
             state = self.state()
             if authority is not None:
                 check_authority(state, authority)  # before ``act`` decides: another leader may have taken its rows away
-            return act(state)
+            try:
+                return act(state)
+            except Refusal as refusal:  # it may go by tables that somebody changed since the state was read
+                if self.state().version == state.version:
+                    raise
+                raise LedgerConflict(expected=state.version) from refusal
 
         return self.patiently(attempt)
 
@@ -333,30 +329,6 @@ class LedgerWriter(LedgerReader):
             if winner != commit_id:
                 raise LedgerConflict(expected=expected) from None
         return None
-
-
-def check_authority(state: State, authority: Leadership) -> None:
-    """Raise Fenced unless the leader row says that this generation leads in this epoch."""
-    leader = state.leader
-    if leader is None or (leader.generation, leader.epoch) != (authority.generation, authority.epoch):
-        raise overtaken(state, authority.generation, authority.epoch)
-
-
-def overtaken(state: State, generation: Generation, held: Epoch) -> Fenced:
-    """Return the error of a generation that does not lead, or not in the epoch it ``held``; it names the one that does."""
-    leader = state.leader
-    winner = state.deployments.get(leader.generation) if leader is not None else None
-    if leader is None or winner is None or leader.generation == generation:
-        return Fenced(what=f"generation {generation}", held_epoch=held, current_epoch=leader.epoch if leader else Epoch(0))
-    return LedByAnother(
-        what=f"generation {generation}",
-        held_epoch=held,
-        current_epoch=leader.epoch,
-        winner=leader.generation,
-        does=f"{winner.source or 'a new environment'} -> {winner.target}, {winner.state.value}",
-        since=leader.since.to_datetime_string() + " UTC",
-        by=f"{winner.promoted_by or 'somebody'}, claimed as {winner.claim_id}",
-    )
 
 
 def _changes(state: State, updates: Iterable[Update]) -> list[RawRow]:

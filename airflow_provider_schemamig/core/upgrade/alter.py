@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim
@@ -87,9 +88,11 @@ def _unreleased_notes(state: State) -> Iterator[str]:
 
 
 def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:
-    state = LedgerReader(env).state()
-    no_open_hold(state)
-    return plan_target(env, state, _target(state, statement))
+    def planned(state: State) -> tuple[View, Planned]:
+        no_open_hold(state)
+        return plan_target(env, state, _target(state, statement))
+
+    return consistent_look(LedgerReader(env).state, planned, lambda found: found[1].refusals)
 
 
 def _done(state: State, claim_id: str | None) -> Outcome | None:

@@ -27,7 +27,14 @@ from airflow_provider_schemamig.core.upgrade.context.controls import hours_of, l
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, look_or_none, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
+    NO_TABLE,
+    consistent_look,
+    drift_of,
+    look_or_none,
+    read_heads,
+    table_store,
+)
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import made_outside
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 
@@ -45,7 +52,10 @@ class Status:
 
 def status(env: EnvironmentRoot) -> Status:
     """Look at the ledger and at every live table's head. Raises NoEnvironment where no environment is."""
-    state = LedgerReader(env).state()
+    return consistent_look(LedgerReader(env).state, functools.partial(_status, env), lambda found: found.drifted)
+
+
+def _status(env: EnvironmentRoot, state: State) -> Status:
     heads = read_heads(env, state)
     collections = {}
     for name in sorted(state.objects):

@@ -16,9 +16,10 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerOutcomeUnknown,
     NoEnvironment,
 )
+from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION, Object
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.storage import LocalStore, StorageUnreachable, WriteReceipt
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot

@@ -15,9 +15,10 @@ from airflow_provider_schemamig.core.ledger.codec import RawRow, collection_of, 
 from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerVersionUnknown, UnknownLedgerCollection
 from airflow_provider_schemamig.core.ledger.fold import sums
 from airflow_provider_schemamig.core.ledger.history import tidy_history
+from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import ROW_TYPES, LedgerSince
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Leadership, LedgerReader, LedgerWriter
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 CHECKPOINT_EVERY = 100

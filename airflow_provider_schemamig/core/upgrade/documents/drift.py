@@ -16,16 +16,19 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import began_at, foreign_changes
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, drift_of, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import time_of, writer_of
 from airflow_provider_schemamig.visible import visible
 
 
 def drift_document(env: EnvironmentRoot) -> dict[str, Any]:
     """Return the tables that are not as the ledger says. Reads every table's head, and the logs of those. Raises NoEnvironment."""
-    state = LedgerReader(env).state()
-    heads = read_heads(env, state)
-    return {"environment": env.location.uri, "ledger_version": state.version, "tables": list(_tables(env, state, heads))}
+
+    def look(state: State) -> dict[str, Any]:
+        tables = list(_tables(env, state, read_heads(env, state)))
+        return {"environment": env.location.uri, "ledger_version": state.version, "tables": tables}
+
+    return consistent_look(LedgerReader(env).state, look, lambda found: found["tables"])
 
 
 def _tables(env: EnvironmentRoot, state: State, heads: Any) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve,
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
 from airflow_provider_schemamig.core.upgrade.documents.deployment import report_of
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, read_heads
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, drift_of, drift_refusal, read_heads
 from airflow_provider_schemamig.core.upgrade.rollback.checks import check_rollback_possible, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import lossy
 from airflow_provider_schemamig.exceptions import Refusal, Refused
@@ -21,7 +21,10 @@ from airflow_provider_schemamig.exceptions import Refusal, Refused
 
 def rollback_document(env: EnvironmentRoot) -> dict[str, Any]:
     """Return what a rollback would do now. Raises NothingToRollBack, NoEnvironment. Writes nothing."""
-    state = LedgerReader(env).state()
+    return consistent_look(LedgerReader(env).state, lambda state: _document(env, state), lambda found: True)
+
+
+def _document(env: EnvironmentRoot, state: State) -> dict[str, Any]:
     deployment = to_roll_back(state)
     plan, hold = plan_of(env, deployment), state.holds.get(deployment.generation)
     refusals: list[Refusal | Any] = []

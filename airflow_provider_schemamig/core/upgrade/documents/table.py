@@ -20,13 +20,16 @@ from airflow_provider_schemamig.core.transfer.schema_age import Share
 from airflow_provider_schemamig.core.upgrade.compact import schema_ages
 from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, drift_of, known, read_heads
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, drift_of, known, read_heads
 from airflow_provider_schemamig.core.upgrade.status import hidden_columns, node_json, pin_json
 
 
 def table_document(env: EnvironmentRoot, collection: str) -> dict[str, Any]:
     """Return one collection as a document. Raises UnknownCollection, NoEnvironment. Reads the log of its table."""
-    state = LedgerReader(env).state()
+    return consistent_look(LedgerReader(env).state, lambda state: _document(env, state, collection), lambda found: found["drift"])
+
+
+def _document(env: EnvironmentRoot, state: State, collection: str) -> dict[str, Any]:
     name = known(state, collection)
     entry, shard = state.entry(name), state.shard_of(name)
     entries = sorted(

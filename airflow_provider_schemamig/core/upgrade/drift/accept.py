@@ -18,9 +18,10 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import known
 from airflow_provider_schemamig.core.schema.changes import Change
@@ -43,7 +44,7 @@ from airflow_provider_schemamig.core.upgrade.drift.release_step import step_to
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, names_of, read_heads, table_store
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -81,10 +82,13 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
-    state = ledger.state()
-    state.require_current("accept")
-    no_open_deployment(state)
-    taken, left = _drifted(env, state, collections)
+
+    def look(state: State) -> tuple[State, list[Taken], list[str]]:
+        state.require_current("accept")
+        no_open_deployment(state)
+        return (state, *_drifted(env, state, collections))
+
+    state, taken, left = consistent_look(ledger.state, look, lambda found: found[1] or found[2])
     if not taken:
         return AcceptedDrift(None, (), ())
     close_expired_holds(state)  # or refuse, before a file is written

@@ -136,9 +136,10 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
     live = {live_collection(leader.state, table.shard) for table in hold.tables if table.dropped}
     if leader.state.holds[hold.generation].state is not HoldState.CONTRACTING:
-        # Else it would be neither open nor over until somebody mends the table.
-        raise_refusals(tuple(_drifted(leader, hold)))
-        _check_droppable(leader, hold)
+        # Else it would be neither open nor over until somebody mends the table. What a twin dropped meanwhile is no drift.
+        with leader.until(lambda state: state.holds[hold.generation].state in (HoldState.CONTRACTING, HoldState.CLOSED)):
+            raise_refusals(tuple(_drifted(leader, hold)))
+            _check_droppable(leader, hold)
 
     def begin(state: State) -> list[Update]:
         updates = _mark(state, hold, HoldState.CONTRACTING)

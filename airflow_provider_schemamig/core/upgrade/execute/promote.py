@@ -8,11 +8,12 @@ from dataclasses import replace
 import pendulum
 
 from airflow_provider_schemamig import __version__
+from airflow_provider_schemamig.core.ledger.leadership import overtaken
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Approval, Deployment, DeploymentState, Leader, Rejection
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update, overtaken
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute_of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
@@ -21,7 +22,12 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NamesUnderWay, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import options_refused, why_held
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+
+S = TypeVar("S", bound=State | None)
+T = TypeVar("T")
+#: How often tables are looked at while somebody writes to the ledger.
+_LOOKS = 5
 
 
 def table_store(env: EnvironmentRoot, state: State, shard: ShardId) -> Store:
@@ -43,6 +49,29 @@ def known(state: State, collection: str) -> CollectionName:
 def asked_for(state: State, collections: Collection[str] | None) -> Sequence[CollectionName]:
     """Return these collections, or all; sorted. Raises UnknownCollection."""
     return [known(state, name) for name in sorted(state.objects if collections is None else collections)]
+
+
+def consistent_look(read: Callable[[], S], look: Callable[[S], T], is_odd: Callable[[T], Any]) -> T:
+    """Return what ``look`` finds, which gets the ledger's state from ``read`` and reads tables after it.
+
+    What a leader made of a table in between is no drift: where what is found ``is_odd``, or refused, it is looked for again as long as the
+    ledger has moved on.
+    """
+    for _ in range(_LOOKS):
+        state = read()
+        try:
+            found = look(state)
+            if not is_odd(found) or _is_newest(read, state):
+                return found
+        except Refusal:
+            if _is_newest(read, state):
+                raise
+    return look(read())
+
+
+def _is_newest(read: Callable[[], State | None], state: State | None) -> bool:
+    now = read()
+    return (None if now is None else now.version) == (None if state is None else state.version)
 
 
 #: The difference of a table that is gone.

@@ -6,6 +6,7 @@ Rolling back raises the epoch, so whatever the generation still has running is f
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import (
@@ -29,7 +31,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     UnreleasedChange,
 )
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerWriter, Put, Update, one_each
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Generation, ShardId
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove
@@ -48,6 +50,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_as_before, schemas_rolled_back, uses_since_rollback
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_rollback_possible, to_roll_back
@@ -107,7 +110,8 @@ def roll_back(
         at = known.release_version
         return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
     recall_heads(env)
-    deployment = _checked(env, known, jobs, begun or asked, promoted, allow_lossy=allow_lossy)
+    check = functools.partial(_checked, env, jobs=jobs, begun=begun or asked, promoted=promoted, allow_lossy=allow_lossy)
+    deployment = consistent_look(ledger.state, check, lambda found: False)
     leader = _led(env, ledger, listen, deployment, claim_id)
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.

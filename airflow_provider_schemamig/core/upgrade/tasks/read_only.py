@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
+from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation, Version
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
@@ -29,6 +30,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy, Online
 from airflow_provider_schemamig.core.upgrade.plan.target import target_of
@@ -71,11 +73,12 @@ def _reasons(release: Release, source: Version | None) -> tuple[tuple[str, str],
 
 
 def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) -> tuple[View, Planned]:
-    ledger = LedgerReader(env)
-    state = ledger.state_or_none()
-    view, planned = plan_target(env, state, target_of(release, state), holds)
-    half_way = () if state is None else unfinished_rollbacks(env, state)
-    return view, replace(planned, refusals=(*planned.refusals, *half_way))
+    def planned(state: State | None) -> tuple[View, Planned]:
+        view, found = plan_target(env, state, target_of(release, state), holds)
+        half_way = () if state is None else unfinished_rollbacks(env, state)
+        return view, replace(found, refusals=(*found.refusals, *half_way))
+
+    return consistent_look(LedgerReader(env).state_or_none, planned, lambda found: found[1].refusals)
 
 
 def preflight(

@@ -16,8 +16,9 @@ from airflow_provider_schemamig.core.ledger.admin.size import size
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.errors import LedgerCompacted, LedgerConflict, LedgerVersionUnknown
+from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import Object
-from airflow_provider_schemamig.core.ledger.store import Drop, Leadership, LedgerReader, LedgerWriter, Put
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.storage import ObjectStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
