@@ -140,13 +140,19 @@ def planned(lake: Lake) -> Work:
 
 
 def prepared(lake: Lake) -> Work:
-    return lambda env: commands.preflight(env, lake.second, jobs=no_spark, claim_id="another") and None
+    def work(env: Environment) -> None:
+        commands.preflight(env, lake.second, jobs=no_spark, claim_id="another")
+
+    return work
 
 
 def promoted(lake: Lake) -> Work:
-    return lambda env: (
-        commands.promote(env, commands.preflight(env, lake.second, jobs=no_spark, claim_id="another").generation or 0) and None
-    )
+    def work(env: Environment) -> None:
+        generation = commands.preflight(env, lake.second, jobs=no_spark, claim_id="another").generation
+        if generation is not None:
+            commands.promote(env, generation)
+
+    return work
 
 
 @pytest.mark.parametrize("ours", [planned, prepared, promoted])
