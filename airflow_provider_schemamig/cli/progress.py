@@ -70,7 +70,7 @@ def line(event: Event) -> str:
         parts.append(f"{event.done}/{event.total}{_unit(event)}")
     if event.collection:
         parts.append(event.collection)
-    if event.seconds:
+    if event.seconds >= 0.005:  # what has only begun took no time
         parts.append(f"{event.seconds:.2f} s")
     if event.note:
         parts.append(event.note)

@@ -44,9 +44,11 @@ class InvalidName(Refusal):
 
 
 def check_label(kind: str, text: str) -> None:
-    """Raise ``InvalidName`` for a user's own text that holds a credential: the ledger keeps it and ``status`` shows it."""
+    """Raise ``InvalidName`` for a user's own text that is empty, or holds a credential: the ledger keeps it and ``status`` shows it."""
     from airflow_provider_schemamig.credentials import blank_typed  # takes longer than this module
 
+    if not text:
+        raise InvalidName(kind=kind, name=text, rule="it is empty")
     if blank_typed(text) != text:
         raise InvalidName(kind=kind, name=text, rule="it holds what looks like a credential, and the ledger would keep and show it")
 

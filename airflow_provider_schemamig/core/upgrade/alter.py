@@ -61,6 +61,7 @@ def alter(
 
     Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, and what an upgrade raises.
     """
+    request = Claim(claim_id, hold)
     state = LedgerReader(env).state()
     done = _done(state, claim_id)
     if done is None:
@@ -70,7 +71,7 @@ def alter(
         return done
     view, planned = _plan(env, statement)
     _check_leader(view.state, planned)
-    checked = preflight_plan(env, view, planned, Claim(claim_id, hold), jobs=jobs, listen=listen)
+    checked = preflight_plan(env, view, planned, request, jobs=jobs, listen=listen)
     if checked.generation is None:
         version = planned.plan.target.version
         return Outcome(version, version, None, None)

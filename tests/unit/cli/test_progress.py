@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.progress import Event
     [
         (Event("expand"), "expand"),
         (Event("expand", "flights", 12, 1000, 0.034), "expand  12/1000  flights  0.03 s"),
+        (Event("start Spark", seconds=0.0004), "start Spark"),
         (Event("fill", "routes", 1, 2, 3.0, "10,000 rows"), "fill  1/2  routes  3.00 s  10,000 rows"),
         (Event("settle", note="nothing open"), "settle  nothing open"),
     ],

@@ -8,6 +8,11 @@ from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import Progress
 from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy, CutOver
+
+#: The last round of one tail and its digest on a warm session, measured (`make bench`: block). It does not grow with the table.
+_CATCH_UP_SECONDS = (1.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +60,19 @@ def rows_per_second(state: State) -> int | None:
 def _rate(row: Progress) -> tuple[int, float] | None:
     rows, seconds = row.rows - row.rows_before, (row.updated_at - row.started_at).total_seconds()
     return (rows, rows / seconds) if row.stage == "copy" and rows > 0 and seconds > 0 else None
+
+
+def catch_up_seconds(rewrites: int) -> tuple[int, int]:
+    """Return for how long writers wait, at least and at most: all rewrites are sealed together and caught up with one after the other."""
+    low, high = _CATCH_UP_SECONDS
+    return round(low * rewrites), round(high * rewrites)
+
+
+def blocked_seconds(plan: Plan, seal_seconds: int = SEAL_SECONDS) -> tuple[int, int]:
+    """Return for how long writers are blocked, at least and at most; what Spark takes for the files of the last commits comes on top.
+
+    ``seal_seconds``: a seal's deadline.
+    """
+    low, high = catch_up_seconds(len(plan.of_kind(Copy)))
+    swaps = any(stage.swaps for stage in plan.of_kind(CutOver))
+    return low, max(high, seal_seconds if swaps else 0)

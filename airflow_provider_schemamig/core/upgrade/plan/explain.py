@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from airflow_provider_schemamig.core.schema.element_states import PATHS
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.estimate import catch_up_seconds
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
@@ -137,16 +138,21 @@ def _fenced_by_null(source: Version | None) -> str:
 
 
 def explain(
-    plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online, *, seal_seconds: int = SEAL_SECONDS
+    plan: Plan,
+    heads: Mapping[CollectionName, Head | None],
+    online: Online,
+    adopted: Collection[CollectionName] = (),
+    seal_seconds: int = SEAL_SECONDS,
 ) -> tuple[Explanation, ...]:
-    """Return every stage of ``plan`` explained, in its order. ``online``: ``Planned.online``; ``seal_seconds``: a seal's deadline."""
-    visitor = _Explainer(plan, heads, online, seal_seconds)
+    """Return every stage of ``plan`` explained, in its order.
+
+    ``online``: ``Planned.online``; ``adopted``: whose tables are; ``seal_seconds``: a seal's deadline.
+    """
+    visitor = _Explainer(plan, heads, online, adopted, seal_seconds)
     return tuple(getattr(visitor, f"visit_{stage.kind}")(stage) for stage in plan.stages)
 
 
 ABORTS = "writers in flight on the table abort once (DELTA_METADATA_CHANGED); a retry succeeds"
-#: The last round of one tail and its digest on a warm session, measured (`make bench`: block). It does not grow with the table.
-_CATCH_UP_SECONDS = (1.0, 4.0)
 ADDED = (
     "positional INSERT and MERGE ... * without autoMerge, and delta-rs appends without schema_mode='merge', "
     "fail while they do not know the new column"
@@ -179,8 +185,15 @@ _NAMES_SHOWN = 3
 
 
 class _Explainer:
-    def __init__(self, plan: Plan, heads: Mapping[CollectionName, Head | None], online: Online, seal_seconds: int) -> None:
-        self._seal_seconds = seal_seconds
+    def __init__(
+        self,
+        plan: Plan,
+        heads: Mapping[CollectionName, Head | None],
+        online: Online,
+        adopted: Collection[CollectionName],
+        seal_seconds: int,
+    ) -> None:
+        self._adopted, self._seal_seconds = adopted, seal_seconds
         self._plan = plan
         self._heads = heads
         self._online = online
@@ -311,11 +324,13 @@ class _Explainer:
 
     def _blocked(self) -> str:
         rewrites = len(self._plan.of_kind(s.Copy))
-        low, high = _catch_up_seconds(rewrites)
+        low, high = catch_up_seconds(rewrites)
         return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"
 
     def visit_retire(self, stage: s.Retire) -> Explanation:
-        gone = ("the old shard's rows are deleted once contract has run (an adopted table's files never)",)
+        if stage.collection in self._adopted:
+            return Explanation("retire", stage.collection, "after the hold: leave the old shard where it is, for it was adopted")
+        gone = ("the old shard's rows are deleted once contract has run",)
         return Explanation("retire", stage.collection, "after the hold: delete the old shard", irreversible=gone)
 
     def visit_commit(self, stage: s.Commit) -> Explanation:
@@ -368,22 +383,6 @@ def _differences(old: Declaration, new: Declaration) -> tuple[str, ...]:
 
 def _queries(**queries: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, inspect.cleandoc(sql)) for name, sql in queries.items() if sql is not None)
-
-
-def blocked_seconds(plan: Plan, seal_seconds: int = SEAL_SECONDS) -> tuple[int, int]:
-    """Return for how long writers are blocked, at least and at most; what Spark takes for the files of the last commits comes on top.
-
-    ``seal_seconds``: a seal's deadline.
-    """
-    low, high = _catch_up_seconds(len(plan.of_kind(s.Copy)))
-    swaps = any(stage.swaps for stage in plan.of_kind(s.CutOver))
-    return low, max(high, seal_seconds if swaps else 0)
-
-
-def _catch_up_seconds(rewrites: int) -> tuple[int, int]:
-    """Return how long that takes: all rewritten collections are sealed together and caught up with one after the other."""
-    low, high = _CATCH_UP_SECONDS
-    return round(low * rewrites), round(high * rewrites)
 
 
 def _features(has: frozenset[str], changes: tuple[c.Change, ...]) -> list[str]:

@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
-from airflow_provider_schemamig.core.ledger.rows import Hold
+from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.errors import NotOnline
@@ -82,12 +82,18 @@ class View:
     holds: tuple[dict[str, Any], ...] = ()
 
 
+#: Said where nothing but the end of a hold was asked for.
+NO_HOLD_ENDS = "no hold is ended: --end-hold does so only with a newer release; `schemamig contract --now` ends them without one"
+
+
 def build_plan(target: Target, view: View, holds: HoldOptions = KEEP_HOLDS) -> Planned:
     """Plan ``target`` over what ``view`` shows. Pure: writes nothing, raises nothing that it can report as a refusal."""
     pending = unclosed_holds(view.state)
     ending = pending if holds.end_hold and target.is_deployed else ()
     planned = _Planner(target, view, ending).plan()
     in_use = () if holds.ignore_nodes else tuple(holds_in_use(ending, view.nodes))
+    if holds.end_hold and planned.plan.is_empty and any(hold.state is HoldState.OPEN for hold in pending):
+        planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, NO_HOLD_ENDS)))
     return replace(planned, refusals=(*planned.refusals, *in_use), pending=pending)
 
 

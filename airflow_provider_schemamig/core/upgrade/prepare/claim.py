@@ -27,11 +27,15 @@ _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 @dataclass(frozen=True, slots=True)
 class Claim:
     """How a deployment is to be claimed. ``claim_id``: Airflow's dag and run id, so that a retry finds its generation; None: the newest
-    open one with the same plan is resumed."""
+    open one with the same plan is resumed. Raises InvalidName for an id that is empty, or holds a credential."""
 
     claim_id: str | None = None
     hold: timedelta = DEFAULT_HOLD
     holds: HoldOptions = KEEP_HOLDS
+
+    def __post_init__(self) -> None:
+        if self.claim_id is not None:
+            check_label("claim", self.claim_id)
 
     @property
     def hold_seconds(self) -> int:
@@ -46,7 +50,6 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
     the environment is.
     """
     claimed: list[Deployment] = []
-    check_label("claim", request.claim_id or "")
     claim_id = request.claim_id or str(uuid.uuid4())
 
     def decide(state: State) -> Sequence[Update]:

@@ -20,8 +20,8 @@ from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult
 from airflow_provider_schemamig.core.upgrade.errors import SealTooShort
-from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, timing_of
-from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, blocked_seconds, explain
+from airflow_provider_schemamig.core.upgrade.plan.estimate import Timing, blocked_seconds, timing_of
+from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, explain
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
@@ -90,7 +90,9 @@ class PlanReport:
 
     @property
     def explained(self) -> tuple[Explanation, ...]:
-        return explain(self.plan, self.view.heads, self.planned.online, seal_seconds=self.seal_seconds)
+        state = self.view.state
+        adopted = () if state is None else tuple(name for name, item in state.objects.items() if state.shards[item.shard].adopted)
+        return explain(self.plan, self.view.heads, self.planned.online, adopted, self.seal_seconds)
 
     def to_json(self, *, explained: bool = False) -> dict[str, Any]:
         target = self.plan.target

@@ -49,8 +49,9 @@ def to_roll_back(state: State) -> Deployment:
 
 
 def begun_by(state: State, claim_id: str | None) -> Deployment | None:
-    """Return what a rollback under this claim took back, or has begun to. Raises InvalidName for a claim with a credential in it."""
-    check_label("claim", claim_id or "")
+    """Return what a rollback under this claim took back, or has begun to. Raises InvalidName for a claim that is no id."""
+    if claim_id is not None:
+        check_label("claim", claim_id)
     return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
 
 

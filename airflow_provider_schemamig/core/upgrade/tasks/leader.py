@@ -45,6 +45,7 @@ from airflow_provider_schemamig.core.upgrade.execute.contract import by_hand_not
 from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
+from airflow_provider_schemamig.core.upgrade.plan.planner import NO_HOLD_ENDS
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
@@ -268,9 +269,8 @@ def upgrade(
             return there
         there = replace(there, pending=pending_holds(LedgerReader(env).state()))
         done = _once_committed("contract", lambda: contract(env, listen=listen), there)
-        held = ("no hold was ended: --end-hold does so only with a newer release; `schemamig contract --now` ends them without one",)
         is_left = end_hold and any(hold["state"] == "open" for hold in done.pending)
-        return replace(there, stages=done.stages, pending=done.pending, notes=(*done.notes, *(held if is_left else ())))
+        return replace(there, stages=done.stages, pending=done.pending, notes=(*done.notes, *((NO_HOLD_ENDS,) if is_left else ())))
     return go_through(env, checked, checked.generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen)
 
 

@@ -147,9 +147,10 @@ def test_no_flag_has_a_type() -> None:
 
 def test_end_hold_without_a_newer_release_says_that_it_ended_nothing(run: Run, lake: Path, second: Path) -> None:
     assert run("upgrade", "--env", lake, "--release", second).exit_code == 0
-    told = " ".join(run("upgrade", "--env", lake, "--release", second, "--end-hold").stdout.split())
-    assert f"no hold was ended: --end-hold does so only with a newer release; `schemamig contract --env {lake} --now` ends them" in told
-    assert "no hold" not in run("upgrade", "--env", lake, "--release", second).stdout
+    for verb in ("plan", "upgrade"):
+        told = " ".join(run(verb, "--env", lake, "--release", second, "--end-hold").stdout.split())
+        assert f"no hold is ended: --end-hold does so only with a newer release; `schemamig contract --env {lake} --now` ends them" in told
+        assert "no hold" not in run(verb, "--env", lake, "--release", second).stdout
 
 
 def test_status_and_history_count_what_is_older_than_what_they_show(run: Run, lake: Path, second: Path) -> None:

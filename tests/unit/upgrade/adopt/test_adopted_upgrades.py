@@ -90,6 +90,9 @@ def test_adopted_upgrades_never_deleted(site: Site, step: tuple[str, str, str], 
     table = site.folder / "out" / "flights"
     before, there = rows(table), files(table)
     begin(site, *step)
+    (retire,) = [found for found in commands.plan(site.env, site.release).explained if found.kind == "retire"]
+    assert retire.summary == "after the hold: leave the old shard where it is, for it was adopted"
+    assert retire.irreversible == ()
     site.upgrade()
     assert sealed_for(table) is not None
     done = commands.contract(site.env, at_once=True)

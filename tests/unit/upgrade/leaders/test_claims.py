@@ -9,7 +9,9 @@ import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
+from tests.support.bytes import unwritten
 from tests.support.lake import Crash, no_spark
 from tests.support.upgrades import deployed, refused, releases, whole
 from tests.unit.upgrade.holds.test_stacked_holds import ONE, STEP_THREE, STEP_TWO, THREE, TWO, B, Stack
@@ -72,6 +74,23 @@ def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack
     with refused("nothing_to_roll_back"):
         commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
     assert stack.lake.version == "1.3.0"
+
+
+@pytest.mark.parametrize("claim", ["", "s3://key:secret@bucket"], ids=["empty", "a credential"])
+def test_a_claim_that_cannot_be_found_again_or_is_a_secret_writes_nothing(stack: Stack, tmp_path: Path, claim: str) -> None:
+    """An empty one comes of a variable that is not set: each try would be another claim."""
+    env, elsewhere = stack.lake.env, Environment.open(str(tmp_path / "elsewhere"))
+    with unwritten(env), unwritten(elsewhere):
+        for verb in (
+            lambda: commands.upgrade(env, stack.releases[2], jobs=no_spark, claim_id=claim),
+            lambda: commands.upgrade(elsewhere, stack.releases[2], jobs=no_spark, claim_id=claim, create=True),
+            lambda: commands.preflight(env, stack.releases[2], jobs=no_spark, claim_id=claim),
+            lambda: commands.alter(env, "ALTER TABLE u ADD COLUMN w INT", jobs=no_spark, claim_id=claim),
+            lambda: commands.rollback(env, jobs=no_spark, claim_id=claim),
+        ):
+            with refused("invalid_name"):
+                verb()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_claim_that_goes_on_keeps_the_longer_hold_and_says_which(tmp_path: Path) -> None:
