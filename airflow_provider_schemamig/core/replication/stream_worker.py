@@ -15,7 +15,7 @@ from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginReplaced, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Stream, StreamSettings, StreamState
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, Wish, restored_at, try_restore
+from airflow_provider_schemamig.core.replication.restore.restore import OriginUpgrading, RestoreNotNewer, Wish, restored_at, try_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, agree, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, decide, target_of
@@ -248,6 +248,8 @@ class Run:
             done = try_restore(self.ends, self.stream.collection, wish, self.jobs)
         except RestoreChangesSchema as error:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, error.detail, error.event_hash, error.local_hash) from error
+        except OriginUpgrading as error:
+            raise _Wait(PauseReason.SCHEMA_MISMATCH, error.message, at_target=False) from error
         except RestoreNotNewer as error:  # a twin did it
             raise CheckpointMoved(collection=self.stream.collection, uri=self.ends.target.env.location.uri) from error
         self._state = restored_at(self._state, done)

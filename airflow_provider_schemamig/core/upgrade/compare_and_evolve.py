@@ -33,8 +33,15 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, keep_fences, lead, no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.errors import NeverAgreed, ShardMissing, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_in_place, known, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NeverAgreed, ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
+    check_not_exchanged,
+    head_or_none,
+    is_in_place,
+    known,
+    names_of,
+    table_store,
+)
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import unreleased_change
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import Refusal
@@ -122,9 +129,10 @@ def _reasons(env: EnvironmentRoot, state: State, entry: SchemaEntry, new: Declar
         head = head_or_none(store)
         if head is None:
             raise ShardMissing(collection=entry.collection, uri=store.location.uri)
+        check_not_exchanged(state, entry.shard, head)
         if not found and is_in_place(entry.physical, head):  # else somebody is about to make it, or there is drift: `move_all` tells
             edit(head.protocol, head.metadata, changes, clustering=head.clustering)
-    except ShardMissing:
+    except (ShardMissing, DriftFound):
         raise
     except Refusal as refusal:
         return (Reason(str(getattr(refusal, "path", "")), refusal.code, refusal.message),)

@@ -6,6 +6,7 @@ the target's table puts the target's streams from there to the same positions: w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,14 +97,28 @@ def other_checkpoints(
 
 def check_others(stream: Stream, positions: Sequence[OtherPosition], table: EventTable) -> None:
     """Raise RestoreWouldLose for rows of a third environment that the target has and the origin does not."""
-    # A table that the third environment has left, and the origin never followed: of the next one it has all that the target has.
+    # A table that the third environment has left, and the origin never followed: of the next one it has all that the target has. Not the
+    # other way round: whoever is level in a table that was left has nothing of the next one.
     level = {
-        other.stream.origin for other in positions if NOTHING not in (other.own.version, other.copied.version) and not _is_behind(other)
+        other.stream.origin
+        for other in positions
+        if NOTHING not in (other.own.version, other.copied.version)
+        and not _is_behind(other)
+        and _newest_shard(stream, table, other) in (None, other.shard)
     }
     left = [other for other in positions if other.copied.version == NOTHING and other.stream.origin in level]
     for other in positions:
         if other not in left and _has_more(stream, table, other):
             raise RestoreWouldLose(collection=stream.collection, uri=table.uri, of=other.stream.origin, is_followed=other.is_followed)
+
+
+def _newest_shard(stream: Stream, table: EventTable, other: OtherPosition) -> str | None:
+    """Return the table of the third environment whose rows came to ``table`` last; None if the log does not tell."""
+    with contextlib.suppress(LogTruncated):
+        for commit in commits_since_restore(stream, table):
+            if commit.about.get("origin") == other.stream.origin:
+                return str(commit.about.get("shard"))
+    return None
 
 
 def _is_behind(other: OtherPosition) -> bool:

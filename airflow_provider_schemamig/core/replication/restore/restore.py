@@ -40,6 +40,7 @@ from airflow_provider_schemamig.core.replication.restore.other_origins import (
 from airflow_provider_schemamig.core.replication.restore.since_restore import commits_since_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, RestoredOver, Span, forget
+from airflow_provider_schemamig.core.replication.stream.columns import Columns
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, TargetSchema, Way, decide, target_of
 from airflow_provider_schemamig.core.replication.stream.events import entry_at
 from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
@@ -58,7 +59,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, UNDO
-from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 _TRIES = 3
 
@@ -93,6 +94,18 @@ class RestoredRows:
     commit_hash: str
 
 
+class OriginUpgrading(Conflict):
+    """The origin's table has columns of a release already that its ledger does not have yet: they would be left out of the copy."""
+
+    code = "origin_upgrading"
+    message = "an upgrade of the origin is under way: with which columns its version {version} was written is known when it is over."
+    next_action = (
+        "Try again when it is over, or restore at a version from before it (`--version`); `--allow-schema-change` restores now, without "
+        "what rows have in the new columns."
+    )
+    version: int
+
+
 class RestoreNotNewer(Refusal):
     """The target has the origin's rows of ``at``, and they are not made anew by those of an earlier version, or of the same."""
 
@@ -116,8 +129,8 @@ def restore(
 ) -> RestoredRows:
     """Make the target's rows those of the origin at ``version``, and let the stream go on from there.
 
-    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, LoopingStream; ShardMoving; NotInRelease if an end has no such
-    collection; what reading the origin raises if its version cannot be read (any more).
+    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, LoopingStream; ShardMoving, OriginUpgrading; NotInRelease if an end
+    has no such collection; what reading the origin raises if its version cannot be read (any more).
     """
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
@@ -148,6 +161,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
         check_others(stream, other_positions(ends, stream, source, table), table)
     if source.table.head.version <= (at := row_position_in(ends.target, stream, table, source.table.shard.shard).at):
         raise RestoreNotNewer(collection=collection, version=source.table.head.version, at=at)
+    _check_in_flight(ends, source, wish)
     entry, mapping = _gate(ends, source, table, wish)
     copied = copy_rows(source.table, entry, table, mapping, jobs())
     try:
@@ -162,6 +176,13 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     return RestoredRows(source.table.shard.shard, hi, version, copied.rows, place.span.commit_hash)
 
 
+def _check_in_flight(ends: StreamEnds, source: CopiedTable, wish: Wish) -> None:
+    """Raise OriginUpgrading unless the origin's ledger says with which columns its rows were written."""
+    table, version = source.table, source.table.head.version
+    if not wish.allow_schema_change and Columns(table.store, ends.origin.state, table.shard.shard, version).in_flight(version):
+        raise OriginUpgrading(collection=table.shard.collection, version=version)
+
+
 def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
     """Return the table first, then the ledgers: should either table be sealed and left after this, the commit is not made.
 
@@ -174,6 +195,9 @@ def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaE
         found = end.state.objects.get(stream.collection)
         if found is None or found.shard != looked_at:
             raise CheckpointMoved(collection=stream.collection, uri=table.uri)
+    if entry_at(now.origin.state, shard, hi) != entry:
+        raise CheckpointMoved(collection=stream.collection, uri=table.uri)  # the rows were read by the ledger of before
+    _check_in_flight(now, source, wish)
     _check(now, stream, source, table, wish)
     if hi < (at := row_position_in(now.target, stream, table, shard).at) and not source.table.store.exists(commit_key(hi + 1)):
         raise RestoreNotNewer(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot
@@ -255,13 +279,17 @@ def _check_own(ends: StreamEnds, stream: Stream, source: CopiedTable, table: Eve
     """Raise RestoreWouldLose for rows that did not come from the origin, and that it did not have at the version that is copied."""
     tables = [table]
     for looked_at in tables:
-        own, came_from = _own_commits(stream, looked_at, _known_to_origin(ends, ends.back(stream.collection), source, looked_at))
+        found = _own_commits(stream, looked_at, _known_to_origin(ends, ends.back(stream.collection), source, looked_at))
+        own, gone = found.versions, dict(found.rolled_back)
         if own:
             raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(own), first=own[-1])
         for row in ends.target.retired_for(looked_at.shard.shard):
-            if came_from is None or row.shard in came_from:
+            if found.is_from_tables_before or row.shard in found.rolled_back:
                 with contextlib.suppress(TableMissing):
                     tables.append(table_at(ends.target.env, row, row.sealed_version))
+                    gone.pop(row.shard, None)
+        if gone:  # a rollback brought rows back from a table that is deleted by now: nobody can tell whose they were
+            raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(gone), first=min(gone.values()))
 
 
 def _known_to_origin(ends: StreamEnds, back: Stream, source: CopiedTable, table: EventTable) -> int:
@@ -278,26 +306,37 @@ def _known_to_origin(ends: StreamEnds, back: Stream, source: CopiedTable, table:
     return own.version if is_same else NOTHING
 
 
-def _own_commits(stream: Stream, table: EventTable, oldest: int) -> tuple[Sequence[int], set[str] | None]:
-    """Return the versions of the target's table, newest first, that changed rows and came from nowhere else.
+@dataclass(frozen=True)
+class _OwnCommits:
+    """What changed rows of a table of the target and came from nowhere else.
+
+    ``versions``: newest first. ``rolled_back``: the tables that rollbacks brought rows back from, each with the version that did.
+    ``is_from_tables_before``: whether rows that are older than these came from the tables that were retired for it.
+    """
+
+    versions: Sequence[int]
+    rolled_back: dict[str, int]
+    is_from_tables_before: bool
+
+
+def _own_commits(stream: Stream, table: EventTable, oldest: int) -> _OwnCommits:
+    """Return the target's own commits above ``oldest``, up to which the origin has all, or since the last restore from there.
 
     What came from a third environment is not among them: how far the origin has that is said by its own stream from there.
-    They go down to ``oldest``, which the origin has, or to the last restore from there, and as far as the log still goes. Returned beside
-    them are the tables whose rows came after that; None: all that were retired for it.
     """
     found: list[int] = []
-    came_from: set[str] = set()
+    rolled_back: dict[str, int] = {}
     try:
         for commit in commits_since_restore(stream, table, oldest):
             if commit.is_restore:
-                return found, came_from
+                return _OwnCommits(found, rolled_back, is_from_tables_before=False)
             if commit.is_rollback:
-                came_from.add(commit.rolled_back)
+                rolled_back[commit.rolled_back] = commit.version
             if commit.changes_rows and not commit.is_ours:
                 found.append(commit.version)
     except LogTruncated:
-        pass
-    return found, None
+        return _OwnCommits(found, rolled_back, is_from_tables_before=True)
+    return _OwnCommits(found, rolled_back, is_from_tables_before=oldest == NOTHING)
 
 
 def restored_at(state: StreamState, done: RestoredRows) -> StreamState:

@@ -256,6 +256,10 @@ def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, wher
     OriginReplaced.
     """
     now, name = ends.again(), stream.collection
+    # The events were read by the ledger of before: of the table's columns it has to say what the newest says.
+    before, after = ends.origin.state, now.origin.state
+    if (before.schemas_of(where.shard), before.intents_of(where.shard)) != (after.schemas_of(where.shard), after.intents_of(where.shard)):
+        raise CheckpointMoved(collection=name, uri=table.uri)
     is_there = name in now.origin.state.objects and name in now.target.state.objects
     if not is_there or now.target.state.objects[name].shard != table.shard.shard or row_position(now, stream, table) != where:
         raise CheckpointMoved(collection=name, uri=table.uri)

@@ -71,7 +71,6 @@ def revert(env: EnvironmentRoot, collection: str, *, allow_lossy: bool = False, 
     state = LedgerReader(env).state()
     name = known(state, collection)
     leader = _leader_of(env, state, listen)
-    _refuse_others(leader, name)
     for _ in range(ROUNDS):
         done = _once(leader, name, allow_lossy)
         if done is not None:
@@ -105,6 +104,8 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     head = look_or_none(store)
     if head is None or head.is_another:
         raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
+    leader.refresh()  # what a contract dropped meanwhile is no drift
+    _refuse_others(leader, name)
     foreign = foreign_changes(leader.state, name, head)
     if foreign is None:
         leader.append(functools.partial(_closed, name=name, head=head))

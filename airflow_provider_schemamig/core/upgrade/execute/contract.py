@@ -135,11 +135,9 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     check_deletable(leader.env, leader.state, [shard for shard in retired if not shard.adopted])
     names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
     live = {live_collection(leader.state, table.shard) for table in hold.tables if table.dropped}
-    if leader.state.holds[hold.generation].state is not HoldState.CONTRACTING:
-        # Else it would be neither open nor over until somebody mends the table. What a twin dropped meanwhile is no drift.
-        with leader.until(lambda state: state.holds[hold.generation].state in (HoldState.CONTRACTING, HoldState.CLOSED)):
-            raise_refusals(tuple(_drifted(leader, hold)))
-            _check_droppable(leader, hold)
+    # Also of a hold that is over already, which the end of an earlier hold or an `accept` of another table may have written down.
+    raise_refusals(tuple(_drifted(leader, hold)))
+    _check_droppable(leader, hold)
 
     def begin(state: State) -> list[Update]:
         updates = _mark(state, hold, HoldState.CONTRACTING)
@@ -173,10 +171,11 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
 
 
 def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
-    """Yield what somebody changed on the tables from which the end of the hold drops something."""
+    """Yield what somebody changed on the tables from which the end of the hold drops something. Renews the leader's state."""
     named = ((live_collection(leader.state, table.shard), table) for table in hold.tables)
     asked = [(name, table) for name, table in named if name is not None and dropped_paths(leader.state.entry(name), table)]
-    heads = leader.env.each(lambda item: look_or_none(table_store(leader.env, leader.state, item[1].shard)), asked)
+    heads = list(leader.env.each(lambda item: look_or_none(table_store(leader.env, leader.state, item[1].shard)), asked))
+    leader.refresh()  # what a twin dropped meanwhile is no drift
     for (name, _), head in zip(asked, heads, strict=True):
         if head is not None and not head.is_another and (found := drift_found(leader.state, name, head)) is not None:
             yield found

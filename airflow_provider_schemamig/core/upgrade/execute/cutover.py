@@ -47,7 +47,7 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import copy_checkpoints
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,
@@ -144,7 +144,8 @@ def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:
         if new is None:
             raise not_expanded(leader, stage.collection, "it has no table yet")
     steps = leader.evolutions()
-    heads = leader.env.each(lambda step: _head(leader, step.old.name), steps)
+    heads = list(leader.env.each(lambda step: _head(leader, step.old.name), steps))
+    leader.refresh()  # what a twin cut over meanwhile is no drift
     return [_evolved_table(leader, step, head) for step, head in zip(steps, heads, strict=True)]
 
 
@@ -169,20 +170,11 @@ def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable
             raise not_expanded(leader, source, "it lacks its expand commit")
         text = "its columns are neither those before nor those after the cut-over"
         raise DriftFound(collection=source, differences=(text,), under_way=True)
-    _check_names(leader, source, head)
+    check_not_exchanged(leader.state, head_shard(leader, source), head)
     since = _begun_at(leader, source)
     before = head.version if since is None else since - 1
     since = (-1 if changes else head.version) if since is None else since
     return EvolvedTable(step, final, since, before, head.stored_names, transition, swap)
-
-
-def _check_names(leader: LeaderView, collection: CollectionName, head: Head) -> None:
-    """Raise DriftFound unless every column has the name that the ledger knows it by, as long as nothing was cut over."""
-    entry = leader.state.entry(collection)
-    is_begun = (entry.shard, IntentKind.CUTOVER, leader.generation) in leader.state.intents
-    found = () if is_begun else exchanged(entry, head)
-    if found:
-        raise DriftFound(collection=collection, differences=tuple(map(str, found)), under_way=True)
 
 
 def _begun_at(leader: LeaderView, collection: CollectionName) -> int | None:

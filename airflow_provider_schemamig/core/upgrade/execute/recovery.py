@@ -31,7 +31,14 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, is_in_place, look_or_none, shown, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
+    check_not_exchanged,
+    is_done,
+    is_in_place,
+    look_or_none,
+    shown,
+    table_store,
+)
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import record_reverted
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
@@ -277,6 +284,7 @@ def _revert_changes(
         head = read_head(store)
         if not is_in_place(now, head):
             raise MetadataMoved(collection=first.collection, uri=store.location.uri)
+        check_not_exchanged(leader.state, shard, head)
         inverse = inverse_changes(store, head, now, wanted, renames, first.base_version)
         if last.kind is IntentKind.REVERT:
             missing = what_is_missing(store, last, inverse)

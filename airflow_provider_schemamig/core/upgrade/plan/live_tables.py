@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
-from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, TransitionIntent
+from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
@@ -239,6 +239,23 @@ def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[Column
     taken = {(parent_and_name(path)[0], name) for path, name in stored.items()}
     paths = (path for path, _ in walk(declaration.fields) if path in stored or parent_and_name(path) not in taken)
     return {path: stored.get(path, parent_and_name(path)[1]) for path in paths}
+
+
+#: What of ours gives columns other names, in the course of it or for good.
+_RENAMING = frozenset({IntentKind.EVOLVE, IntentKind.CUTOVER, IntentKind.REVERT, IntentKind.UNDO})
+
+
+def check_not_exchanged(state: State, shard: ShardId, head: Head) -> None:
+    """Raise DriftFound unless every column has the name that the ledger knows it by: a change, or its inverse, would take one for another.
+
+    Not where a change of ours is under way that may have renamed them.
+    """
+    name = live_collection(state, shard)
+    if name is None or any(intent.kind in _RENAMING for intent in state.intents_of(shard)):
+        return
+    found = exchanged(state.entry(name), head)
+    if found:
+        raise DriftFound(collection=name, differences=tuple(map(str, found)), under_way=True)
 
 
 def check_names(state: State, collection: CollectionName, head: Head) -> None:

@@ -6,7 +6,6 @@ Rolling back raises the epoch, so whatever the generation still has running is f
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -54,7 +53,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_rollback_possible, to_roll_back
-from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, taken_over
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, taken_over
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     RevertedTables,
     fill_old_columns,
@@ -100,19 +99,29 @@ def roll_back(
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
     ledger.state().require_current("rollback")
-    begun = begun_by(ledger.state(), claim_id)
-    if begun is not None and begun.state is DeploymentState.ROLLED_BACK:  # its answer was lost
-        done = f"{begun.target} was rolled back under this claim already"
-        return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
-    known = ledger.state()
-    asked = None if generation is None else deployment_of(known, generation)
-    if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
-        at = known.release_version
-        return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
+    done = _done(ledger.state(), claim_id, generation)
+    if done is not None:
+        return done
     recall_heads(env)
-    check = functools.partial(_checked, env, jobs=jobs, begun=begun or asked, promoted=promoted, allow_lossy=allow_lossy)
+    found_first: list[Deployment] = []
+
+    def check(state: State) -> Deployment:
+        begun = begun_by(state, claim_id) or (None if generation is None else deployment_of(state, generation))
+        if begun is not None and begun.state is DeploymentState.ROLLED_BACK:
+            return begun
+        if begun is None and promoted is None:  # looked at again, it is no other one
+            found_first[:] = found_first or [to_roll_back(state)]
+            begun = found_first[0]
+        return _checked(env, state, jobs, begun, promoted, allow_lossy=allow_lossy)
+
     deployment = consistent_look(ledger.state, check, lambda found: False)
-    leader = _led(env, ledger, listen, deployment, claim_id)
+    try:
+        leader = _led(env, ledger, listen, deployment, claim_id)
+    except NothingToRollBack:
+        done = _done(ledger.state(), claim_id, generation)
+        if done is None:
+            raise
+        return done
     if deployment.state is DeploymentState.COMMITTED:
         # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
         note = append_history(env, HistoryEntry.ended("rollback", started, generation=leader.generation, outcome="begun"))
@@ -132,6 +141,19 @@ def roll_back(
             _clean_up_before(leader)
     outcome = leader.outcome()
     return replace(outcome, source=outcome.target, target=outcome.source)
+
+
+def _done(state: State, claim_id: str | None, generation: Generation | None) -> Outcome | None:
+    """Return the answer if just this was rolled back already, whose answer was lost, or by a twin."""
+    begun = begun_by(state, claim_id)
+    if begun is not None and begun.state is DeploymentState.ROLLED_BACK:
+        done = f"{begun.target} was rolled back under this claim already"
+        return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
+    asked = None if generation is None else deployment_of(state, generation)
+    if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
+        at = state.release_version
+        return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
+    return None
 
 
 def _checked(

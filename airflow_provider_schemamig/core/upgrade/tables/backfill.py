@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.online.unfilled import Fill
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewritten
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_FILES
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.batches import Batches, Rush
 
@@ -55,6 +56,7 @@ class _Backfill(Batches[DueFiles]):
         return due.files
 
     def _batch(self, head: Head, due: DueFiles, control: Control, lost: int, fence: Fence) -> tuple[int, Rewritten, Appended]:
+        check_not_exchanged(self._leader.state, self._shard, head)
         effort = self._effort or Effort(due.files)
         effort.check(self._fill, self._collection)
         most = self._size.bytes if self._rush is None else self._rush.bytes

@@ -6,22 +6,27 @@ What they made of the tables is no drift: the ledger that was read before it doe
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.documents.drift import drift_document
 from airflow_provider_schemamig.core.upgrade.documents.rollback import rollback_document
 from airflow_provider_schemamig.core.upgrade.documents.table import table_document
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
 from tests.support.lake import Crash, Lake, append, copy_of, make_lake, no_spark, rows
-from tests.support.upgrades import whole
+from tests.support.upgrades import deployed, expanded, releases, whole
 from tests.unit.upgrade.leaders.test_crashes import moments
 
 Work = Callable[[Environment], object]
@@ -175,3 +180,62 @@ def test_an_accept_beside_an_upgrade_takes_nothing_of_it_for_drift(first: Lake, 
 
     for _, found in dies_between(first, tmp_path, accepted, upgraded(first), 12):
         assert not found or (isinstance(found, SchemamigError) and found.code in ("deployment_open", "hold_open")), found
+
+
+SWAP = (
+    ("CREATE TABLE t (id BIGINT, x INT, a STRING, b STRING);", ""),
+    (
+        "CREATE TABLE t (id BIGINT, y INT, a STRING, b STRING);",
+        'evolution("t", rename={"x": "y", "a": "b", "b": "a"})',
+    ),
+)
+
+
+def test_a_cut_over_beside_a_cut_over_that_exchanges_names(tmp_path: Path) -> None:
+    found = releases(tmp_path / "releases", *SWAP)
+    lake = deployed(tmp_path / "releases", *found)
+    append(lake.path("t"), [{"id": 1, "x": 7, "a": "A", "b": "B"}])
+    generation = expanded(lake, lake.second)
+
+    def cutover(env: Environment) -> None:
+        commands.cutover(env, generation, jobs=no_spark)
+
+    for there, _ in dies_between(lake, tmp_path, cutover, cutover, 4):
+        commands.cutover(there.env, generation, jobs=no_spark)
+        assert rows(there.path("t"), "a", "b") == [{"a": "B", "b": "A"}]
+        whole(there)
+
+
+def test_a_revert_beside_a_contract_takes_nothing_of_it_for_drift(second: Lake, tmp_path: Path) -> None:
+    def reverted(env: Environment) -> object:
+        return commands.revert(env, "flights").changes
+
+    for _, found in dies_between(second, tmp_path, reverted, contract, 5):
+        assert not found or (isinstance(found, SchemamigError) and found.code == "collection_in_use"), found
+
+
+STACKED = [
+    ("CREATE TABLE t (id BIGINT, a STRING);", ""),
+    ("CREATE TABLE t (id BIGINT, a STRING, b STRING);", 'evolution("t")'),
+    ("CREATE TABLE t (id BIGINT, a STRING, b STRING, c STRING);", 'evolution("t")'),
+]
+
+
+@pytest.mark.parametrize("which", [{"claim_id": "run 1"}, {"generation": Generation(3)}, {}], ids=["claim", "generation", "none"])
+def test_a_rollback_that_a_twin_ends_goes_no_release_further(tmp_path: Path, which: dict[str, Any]) -> None:
+    """Whenever in the course of our looks at the ledger it ends."""
+    found = releases(tmp_path / "releases", *STACKED)
+    lake = deployed(tmp_path / "releases", found[0], found[2])
+    for release in found[1:]:
+        lake.upgrade(release)
+
+    def once(env: Environment) -> None:
+        with contextlib.suppress(NothingToRollBack, Fenced):
+            commands.rollback(Environment.open(str(env.location.local_path)), jobs=no_spark, **which)
+
+    for read in range(2 if which else 3, 7):  # without a claim, what ends before the first look is another one's
+        there = copy_of(lake, tmp_path / str(read))
+        with after_read(read, functools.partial(once, there.env)):
+            once(there.env)
+        assert there.version == "1.1.0", read
+        whole(there)

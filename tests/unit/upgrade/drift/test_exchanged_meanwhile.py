@@ -1,0 +1,133 @@
+"""Somebody gives two columns each other's names by hand, while work of ours is under way: whoever goes by names would take one for the
+other, and fill, drop or record the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.rows import HoldState
+from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
+from tests.support.lake import Lake, rows
+from tests.support.online import OnlineJobs
+from tests.support.rows import tables
+from tests.support.tables import foreign
+from tests.support.upgrades import deployed, make_holds_due, refused, releases, whole
+
+T = CollectionName("t")
+MAPPED = (
+    ("CREATE TABLE t (id BIGINT, x INT, a STRING, b STRING);", ""),
+    (
+        "CREATE TABLE t (id BIGINT, y INT, a STRING, b STRING);",
+        'evolution("t", rename={"x": "y"})',
+    ),
+)
+RETYPED = ("CREATE TABLE t (id BIGINT, y INT, a BIGINT, b STRING);", 'evolution("t")')
+ADDED = ("CREATE TABLE t (id BIGINT, y INT, c STRING, n STRING);", 'evolution("t", rename={"a": "c"}, drop=["b"])')
+DROPPED = (
+    ("CREATE TABLE t (id BIGINT, x INT, a STRING, h STRING);\nCREATE TABLE u (id BIGINT);", ""),
+    (
+        "CREATE TABLE t (id BIGINT, y INT, a STRING);\nCREATE TABLE u (id BIGINT);",
+        'evolution("t", rename={"x": "y"}, drop=["h"])',
+    ),
+)
+
+
+def exchange(lake: Lake, one: str, other: str) -> None:
+    path = lake.path("t")
+    for old, new in ((one, "between"), (other, one), ("between", other)):
+        foreign.rename_column(path, old, new)
+
+
+def mapped(folder: Path, *more: tuple[str, str]) -> tuple[Lake, list[Path]]:
+    """At 1.1.0 without a hold, with a row; the rename has given columns names of their own in the files."""
+    found = releases(folder, *MAPPED, *more)
+    lake = deployed(folder, found[0], found[-1])
+    tables.insert(lake.path("t"), [{"id": 1, "x": 7, "a": "10", "b": "99"}])
+    commands.upgrade(lake.env, found[1], hold=timedelta(0), jobs=OnlineJobs)
+    return lake, found
+
+
+def promoted(lake: Lake, release: Path) -> Generation:
+    generation = commands.preflight(lake.env, release, jobs=OnlineJobs).generation
+    assert generation is not None
+    commands.promote(lake.env, generation)
+    return generation
+
+
+def test_a_change_of_type_is_not_filled_from_a_column_that_took_the_name(tmp_path: Path) -> None:
+    lake, found = mapped(tmp_path, RETYPED)
+    generation = promoted(lake, found[2])
+    commands.expand(lake.env, generation, jobs=OnlineJobs)
+    exchange(lake, "a", "b")
+    with refused("drift", "t"):
+        commands.change(lake.env, generation, jobs=OnlineJobs)
+    exchange(lake, "a", "b")
+    commands.upgrade(lake.env, found[2], jobs=OnlineJobs)
+    assert rows(lake.path("t"), "a", "b") == [{"a": 10, "b": "99"}]
+    whole(lake)
+
+
+@pytest.mark.parametrize("others", [("a", "n"), ("b", "n"), ("a", "b")])
+def test_cancel_drops_no_column_that_took_the_name(tmp_path: Path, others: tuple[str, str]) -> None:
+    lake, found = mapped(tmp_path, ADDED)
+    generation = promoted(lake, found[2])
+    commands.expand(lake.env, generation, jobs=OnlineJobs)
+    exchange(lake, *others)
+    with refused("drift", "t"):
+        commands.cancel(lake.env, generation, jobs=OnlineJobs)
+    exchange(lake, *others)
+    commands.cancel(lake.env, generation, jobs=OnlineJobs)
+    assert rows(lake.path("t"), "a", "b") == [{"a": "10", "b": "99"}]
+    whole(lake)
+
+
+@pytest.mark.parametrize("columns", ["id BIGINT, y INT, a STRING", "id BIGINT, y INT, a STRING, b STRING, c INT"], ids=["drop", "add"])
+def test_compare_and_evolve_takes_no_exchange_for_the_truth(tmp_path: Path, columns: str) -> None:
+    lake, _ = mapped(tmp_path)
+    exchange(lake, "a", "b")
+    new = next(iter(parse_schema(f"CREATE TABLE t ({columns});", "schema.sql")))
+    with refused("drift", "t"):
+        compare_and_evolve_schema(lake.env, T, lake.state.entry(T).schema_id, new)
+    assert commands.status(lake.env).drifted == ("t",)
+    assert rows(lake.path("t"), "a", "b") == [{"a": "99", "b": "10"}]
+
+
+AFTER: list[Callable[[Lake], object]] = [
+    lambda lake: None,
+    lambda lake: commands.accept(lake.env, lake.second, ("u",)),
+    lambda lake: commands.unmanage(lake.env, "u"),
+]
+
+
+@pytest.mark.parametrize("before", AFTER, ids=["open", "accept", "unmanage"])
+@pytest.mark.parametrize("is_exchange", [True, False])
+def test_contract_looks_for_drift_also_where_the_hold_was_closed_before(
+    tmp_path: Path, before: Callable[[Lake], object], is_exchange: bool
+) -> None:
+    """``accept`` and ``unmanage`` of another table close a hold whose time is over; and every way out of the drift stays open."""
+    found = releases(tmp_path, *DROPPED)
+    lake = deployed(tmp_path, *found)
+    tables.insert(lake.path("t"), [{"id": 1, "x": 7, "a": "value", "h": "old"}])
+    commands.upgrade(lake.env, found[1], jobs=OnlineJobs)
+    make_holds_due(lake)
+    if is_exchange:
+        exchange(lake, "a", "h")
+    else:
+        foreign.add_column(lake.path("t"), "surprise")
+    foreign.add_column(lake.path("u"), "more")
+    before(lake)
+    for _ in range(2):
+        with refused("drift", "t"):
+            commands.contract(lake.env)
+    commands.revert(lake.env, "t")
+    commands.contract(lake.env)
+    assert rows(lake.path("t"), "id", "y", "a") == [{"id": 1, "y": 7, "a": "value"}]
+    assert {hold.state for hold in lake.state.holds.values()} == {HoldState.CLOSED}
