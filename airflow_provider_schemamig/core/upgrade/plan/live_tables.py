@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
-from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry, Shard, TransitionIntent
+from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
@@ -303,7 +303,8 @@ def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFo
 
 def drift_refusal(state: State, collection: CollectionName, differences: Sequence[object]) -> DriftFound:
     """Return the refusal of a table's drift, with the ways on that are open now."""
-    under_way = "revert" in options_refused(state)
+    is_begun = any(not isinstance(intent, DriftRevertIntent) for intent in state.intents_of(state.objects[collection].shard))
+    under_way = is_begun or "revert" in options_refused(state)
     return DriftFound(collection=collection, differences=tuple(map(str, differences)), under_way=under_way, held=why_held(state))
 
 

@@ -15,7 +15,8 @@ from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
-from tests.support.lake import Lake, rows
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from tests.support.lake import Crash, Lake, copy_of, rows
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
 from tests.support.tables import foreign
@@ -131,3 +132,30 @@ def test_contract_looks_for_drift_also_where_the_hold_was_closed_before(
     commands.contract(lake.env)
     assert rows(lake.path("t"), "id", "y", "a") == [{"id": 1, "y": 7, "a": "value"}]
     assert {hold.state for hold in lake.state.holds.values()} == {HoldState.CLOSED}
+
+
+def test_drift_over_a_contract_that_was_killed_leads_to_an_end_from_every_moment(tmp_path: Path) -> None:
+    """Where ``accept`` and ``revert`` wait for the contract, it does not send anybody to them."""
+    found = releases(tmp_path / "releases", *DROPPED)
+    base = deployed(tmp_path / "releases", *found)
+    tables.insert(base.path("t"), [{"id": 1, "x": 7, "a": "value", "h": "old"}])
+    commands.upgrade(base.env, found[1], jobs=OnlineJobs)
+    make_holds_due(base)
+    for write in range(100):
+        lake = copy_of(base, tmp_path / str(write))
+        try:
+            commands.contract(lake.crashing_at(write))
+            return
+        except Crash:
+            foreign.add_column(lake.path("t"), "surprise")
+        try:
+            commands.contract(lake.env)
+        except DriftFound as drift:
+            if drift.under_way:
+                foreign.drop_column(lake.path("t"), "surprise")
+            else:
+                commands.revert(lake.env, "t")
+            commands.contract(lake.env)
+        assert {hold.state for hold in lake.state.holds.values()} == {HoldState.CLOSED}, write
+        assert rows(lake.path("t"), "id", "y", "a") == [{"id": 1, "y": 7, "a": "value"}]
+    raise AssertionError("it never ended")
