@@ -146,3 +146,24 @@ def test_a_restore_counts_own_rows_that_came_back_with_a_rollback(tmp_path: Path
     with pytest.raises(RestoreWouldLose):
         from_to(envs, "a", "b")
     assert [row["id"] for row in envs.rows("b")] == [1, 20]
+
+
+def test_a_restore_counts_rows_of_a_thirds_new_table_also_after_a_rewrite_of_the_target(tmp_path: Path) -> None:
+    """Whose log begins anew then, and tells of no stream."""
+    up = "SELECT id, v, w, w AS q FROM {trips}"
+    again = (COLUMNS % ", w STRING, q STRING", f'rewrite("trips", up="{up}", down="SELECT id, v, w FROM {{trips}}")')
+    envs = with_jobs(make_replicas(tmp_path, *REWRITE, again, names="abd"))
+    envs.insert("d", {"id": 1, "v": "d"})
+    for target in "ab":
+        envs.state("d", target)
+    for name in "dab":
+        envs.upgrade(name, to=2, end_hold=True)
+    envs.state("d", "b")
+    envs.insert("d", {"id": 2, "v": "d", "w": "d"})
+    envs.state("d", "b")
+    for name in "ab":
+        envs.upgrade(name, to=3, end_hold=True)
+    envs.insert("a", {"id": 50, "v": "a", "w": "a", "q": "a"})
+    with pytest.raises(RestoreWouldLose, match="rows of the environment"):
+        from_to(envs, "a", "b")
+    assert [row["id"] for row in envs.rows("b")] == [1, 2]

@@ -38,6 +38,8 @@ class OtherPosition:
     copied: TxnPosition
     seen: int
     is_followed: bool
+    #: The table that the target's stream stands in, by its own object; None if that is lost.
+    stands: ShardId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ def other_positions(ends: StreamEnds, stream: Stream, source: CopiedTable, table
             own, copied = txn_position(ours, app_id), txn_position(theirs, app_id)
             seen = _seen(ends, _to_origin(stream, origin), shard, copied)
             other = Stream(origin, stream.target, stream.collection)
-            found.append(OtherPosition(other, shard, own, copied, seen, is_followed=origin in followed))
+            state = read_state(ends.target.env, other)
+            stands = None if state is None else state.shard
+            found.append(OtherPosition(other, shard, own, copied, seen, is_followed=origin in followed, stands=stands))
     return tuple(found)
 
 
@@ -118,7 +122,7 @@ def _newest_shard(stream: Stream, table: EventTable, other: OtherPosition) -> st
         for commit in commits_since_restore(stream, table):
             if commit.about.get("origin") == other.stream.origin:
                 return str(commit.about.get("shard"))
-    return None
+    return other.stands
 
 
 def _is_behind(other: OtherPosition) -> bool:

@@ -316,8 +316,9 @@ def _revert_swap(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
     """Return whether the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
     before, after = intent.before, intent.after
     started, store = time.monotonic(), table_store(leader.env, leader.state, intent.shard)
-    if not is_in_place(after, read_head(store)):
-        return True
+    seen = read_head(store)
+    if not is_in_place(after, seen):  # neither of both: somebody has to put it right before it can go back
+        return is_in_place(before, seen)
     swap_back = SwapBack(intent.collection, intent.shard, after, before, intent.renames, intent.base_version)
     checked_at = fill_old_column(leader, swap_back, jobs)
     head = read_head(store)

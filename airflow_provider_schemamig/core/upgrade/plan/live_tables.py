@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
-from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, IntentKind, SchemaEntry, Shard, TransitionIntent
+from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
@@ -248,14 +248,29 @@ _RENAMING = frozenset({IntentKind.EVOLVE, IntentKind.CUTOVER, IntentKind.REVERT,
 def check_not_exchanged(state: State, shard: ShardId, head: Head) -> None:
     """Raise DriftFound unless every column has the name that the ledger knows it by: a change, or its inverse, would take one for another.
 
-    Not where a change of ours is under way that may have renamed them.
+    Not where a change of ours is under way that has renamed them.
     """
     name = live_collection(state, shard)
-    if name is None or any(intent.kind in _RENAMING for intent in state.intents_of(shard)):
+    if name is None or may_be_renamed(state, shard, head):
         return
     found = exchanged(state.entry(name), head)
     if found:
         raise DriftFound(collection=name, differences=tuple(map(str, found)), under_way=True)
+
+
+def may_be_renamed(state: State, shard: ShardId, head: Head) -> bool:
+    """Return whether a change of ours that is under way has given columns other names; one that is announced only has not yet."""
+    return any(_has_renamed(state, intent, head) for intent in state.intents_of(shard))
+
+
+def _has_renamed(state: State, intent: Intent, head: Head) -> bool:
+    if intent.kind not in _RENAMING:
+        return False
+    if not isinstance(intent, TransitionIntent):
+        return True
+    if intent.kind is IntentKind.EVOLVE and not intent.renames:
+        return False
+    return is_done(state, intent, head) or (intent.reached is not None and shown(intent, head) is not None)
 
 
 def check_names(state: State, collection: CollectionName, head: Head) -> None:

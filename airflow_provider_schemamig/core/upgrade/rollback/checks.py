@@ -15,7 +15,14 @@ from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, exchanged, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
+    drift_of,
+    drift_refusal,
+    exchanged,
+    look_or_none,
+    may_be_renamed,
+    table_store,
+)
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
@@ -128,8 +135,10 @@ def _drifted(state: State, name: CollectionName | None, row: Shard, head: Head, 
     Where a rollback or another step of ours that may rename is under way, recovery judges what it left. ``name``: None for no
     collection's table.
     """
-    if name is None or any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard)):
+    if name is None or may_be_renamed(state, row.shard, head):
         return ()
+    if any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard)):
+        return exchanged(state.entry(name), head)
     return drift_of(state, name, head) if hold.state is HoldState.OPEN else exchanged(state.entry(name), head)
 
 

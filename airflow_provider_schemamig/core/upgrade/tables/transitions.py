@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, shown, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_done, shown, table_store
 
 #: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
 ROUNDS = 5
@@ -203,6 +203,7 @@ def _commit_once(
     if found:
         differences = tuple(str(difference) for difference in found)
         raise DriftFound(collection=transition.collection, differences=differences, under_way=True)
+    check_not_exchanged(leader.state, transition.shard, head)
     try:
         return started, commit_changes(
             store,

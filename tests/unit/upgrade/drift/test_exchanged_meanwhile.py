@@ -4,18 +4,22 @@ other, and fill, drop or record the wrong one.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash, Lake, copy_of, rows
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
@@ -158,4 +162,82 @@ def test_drift_over_a_contract_that_was_killed_leads_to_an_end_from_every_moment
             commands.contract(lake.env)
         assert {hold.state for hold in lake.state.holds.values()} == {HoldState.CLOSED}, write
         assert rows(lake.path("t"), "id", "y", "a") == [{"id": 1, "y": 7, "a": "value"}]
+    raise AssertionError("it never ended")
+
+
+def hooked(lake: Lake, write: int, act: Callable[[], None]) -> Environment:
+    """The environment in which ``act`` happens at the ``write``-th moment of ours."""
+    count = 0
+
+    def hook(moment: str, what: str, key: str) -> None:
+        nonlocal count
+        count += 1
+        if count == write:
+            act()
+
+    return replace(lake.env, on_write=hook)
+
+
+#: Each with the values that are there at its end.
+VERBS: dict[str, tuple[set[str], Callable[[Environment], object]]] = {
+    "rollback": ({"10", "99"}, lambda env: commands.rollback(env, jobs=OnlineJobs)),
+    "contract": ({"10"}, lambda env: commands.contract(env, at_once=True)),
+}
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
+@pytest.mark.parametrize("names", [("c", "b"), ("c", "n")])
+@pytest.mark.parametrize("verb", VERBS)
+def test_names_exchanged_beside_a_way_back_or_its_end_lose_no_value(
+    tmp_path: Path, verb: str, names: tuple[str, str], is_killed: bool
+) -> None:
+    """At every moment of it."""
+    base, found = mapped(tmp_path / "base", ADDED)
+    commands.upgrade(base.env, found[2], jobs=OnlineJobs)
+    kept, run = VERBS[verb]
+    for write in range(1, 100):
+        exchanged: list[bool] = []
+        lake = copy_of(base, tmp_path / str(write))
+
+        def act(lake: Lake = lake, exchanged: list[bool] = exchanged) -> None:
+            there = {field["name"] for field in foreign.live_schema(lake.path("t"))}
+            exchanged.append(set(names) <= there)
+            if exchanged[0]:
+                exchange(lake, *names)
+            if is_killed:
+                raise Crash
+
+        with contextlib.suppress(Crash, SchemamigError):
+            run(hooked(lake, write, act))
+        if not exchanged:
+            return
+        if is_killed:
+            with contextlib.suppress(SchemamigError):
+                run(lake.env)
+        if exchanged[0]:
+            values = {value for row in rows(lake.path("t")) for value in row.values()}
+            assert values >= kept, (write, values)
+    raise AssertionError("it never ended")
+
+
+def test_a_swap_that_somebody_changed_the_table_after_goes_on_once_that_is_undone(tmp_path: Path) -> None:
+    """The cut-over was killed after its swap, and could not be ended over the change."""
+    base, found = mapped(tmp_path / "base", RETYPED)
+    generation = promoted(base, found[2])
+    commands.expand(base.env, generation, jobs=OnlineJobs)
+    commands.change(base.env, generation, jobs=OnlineJobs)
+    for write in range(1, 100):
+        lake = copy_of(base, tmp_path / str(write))
+        try:
+            commands.cutover(lake.crashing_at(write), generation, jobs=OnlineJobs)
+            return
+        except Crash:
+            foreign.add_column(lake.path("t"), "surprise")
+        with contextlib.suppress(SchemamigError):
+            commands.cutover(lake.env, generation, jobs=OnlineJobs)
+        if lake.version == "1.1.0":
+            foreign.drop_column(lake.path("t"), "surprise")
+            commands.cutover(lake.env, generation, jobs=OnlineJobs)
+        assert lake.version == "1.2.0", write
+        assert rows(lake.path("t"), "a", "b") == [{"a": 10, "b": "99"}], write
     raise AssertionError("it never ended")
