@@ -39,7 +39,7 @@ class OtherPosition:
     seen: int
     is_followed: bool
     #: The table that the target's stream stands in, by its own object; None if that is lost.
-    stands: ShardId | None = None
+    stands: ShardId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def check_others(stream: Stream, positions: Sequence[OtherPosition], table: Even
 
 
 def _newest_shard(stream: Stream, table: EventTable, other: OtherPosition) -> str | None:
-    """Return the table of the third environment whose rows came to ``table`` last; None if the log does not tell."""
+    """Return the table of the third environment whose rows came to ``table`` last; None if neither log nor stream tells."""
     with contextlib.suppress(LogTruncated):
         for commit in commits_since_restore(stream, table):
             if commit.about.get("origin") == other.stream.origin:

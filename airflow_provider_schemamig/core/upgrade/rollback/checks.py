@@ -132,14 +132,13 @@ def _unwritable(head: Head) -> SchemamigError | None:
 def _drifted(state: State, name: CollectionName | None, row: Shard, head: Head, hold: Hold) -> Sequence[object]:
     """Return what somebody changed on a live table since: the way back would stop there, with the hold neither open nor over.
 
-    Where a rollback or another step of ours that may rename is under way, recovery judges what it left. ``name``: None for no
-    collection's table.
+    Where a rollback or another step of ours was begun, recovery judges what it left, but for names that somebody exchanged before it
+    gave columns others. ``name``: None for no collection's table.
     """
     if name is None or may_be_renamed(state, row.shard, head):
         return ()
-    if any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard)):
-        return exchanged(state.entry(name), head)
-    return drift_of(state, name, head) if hold.state is HoldState.OPEN else exchanged(state.entry(name), head)
+    is_begun = any(intent.kind is not IntentKind.EXPAND for intent in state.intents_of(row.shard))
+    return drift_of(state, name, head) if hold.state is HoldState.OPEN and not is_begun else exchanged(state.entry(name), head)
 
 
 def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:
