@@ -21,7 +21,10 @@ demo: setup  ## real data at release 1.0.0, upgraded to 1.1.0 by the real DAG in
 airflow: setup  ## the same lake and DAGs in Airflow's web page, on this machine only
 	@$(BIN)/python -m example.airflow_home
 
-test: lint  ## lint, types, import contracts, all tests but the soak tests
+# Beside lint, which uses one core, pytest rewrites the assertions of all tests for the workers: each would do that again.
+test: setup  ## lint, types, import contracts, all tests but the soak tests
+	@$(PYTEST) --numprocesses 0 --collect-only -m "not soak" >/dev/null 2>&1 & \
+	  $(MAKE) --no-print-directory lint; linted=$$?; wait; exit $$linted
 	@$(PYTEST) -m "not soak"
 
 test-fast: setup  ## the tests that need neither a JVM, nor Airflow's database, nor whole upgrades; under a minute
@@ -47,7 +50,7 @@ endif
 
 soak: setup  ## the tests that run for minutes: kills of real processes, every moment, races, stress, simulations
 	@ops/browser.sh; ops/fab.sh
-	@$(PYTEST) -m "soak or system" --timeout 1800 -o faulthandler_timeout=3600 tests
+	@SCHEMAMIG_EXAMPLES=10 $(PYTEST) -m "soak or system or hypothesis" --timeout 1800 -o faulthandler_timeout=3600 tests
 
 requirements: setup  ## requirements.txt again from requirements.in (needs the network)
 	@$(BIN)/uv pip compile requirements.in -o requirements.txt --quiet --generate-hashes --universal --python-version 3.11 \

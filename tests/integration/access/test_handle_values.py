@@ -157,6 +157,7 @@ WIDE = "spark.sql.parquet.outputTimestampType"
 OPEN_END = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
 
 
+@pytest.mark.soak
 def test_times_of_other_writers_are_read_as_spark_reads_them_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
     """Spark writes INT96 by default. Ordinary times are known by Delta's statistics; nothing is known of those in arrays."""
     lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))

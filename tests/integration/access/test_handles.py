@@ -199,6 +199,7 @@ def test_a_release_goes_on_after_a_widening_was_rolled_back(lake: SparkLake, rel
         read()
 
 
+@pytest.mark.soak
 def test_back_to_the_release_before(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.env.writer("flights", "1.0.0").append(rows(lake, ROWS, 0, 5))
     before = both(lake, "1.0.0")

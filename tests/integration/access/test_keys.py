@@ -75,6 +75,7 @@ def flights(lake: SparkLake) -> list[tuple[Any, ...]]:
 ID, PAIR, PLANE = "PRIMARY KEY (id)", "UNIQUE (day, plane)", "FOREIGN KEY (plane)"
 
 
+@pytest.mark.soak
 def test_keys_what_is_written(lake: SparkLake) -> None:
     writer = lake.env.writer("flights", spark=lake.spark)
     assert violation(lambda: writer.append(frame(lake, (3, 3, "N1"), (4, 3, "N2")))) == (ID, 1, ("(3)",))

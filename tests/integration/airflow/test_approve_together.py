@@ -63,6 +63,7 @@ def test_one_answer_lets_both_go_and_names_who_gave_it(run_dag: RunDag, together
     assert [question.count(f"** on `/{name}`") for name in ("east", "west")] == [1, 1], question
 
 
+@pytest.mark.soak
 def test_one_rejection_leaves_both(run_dag: RunDag, together: str, verbs: FakeVerbs) -> None:
     found, _ = answered(run_dag, together, "Reject")
     assert [found[f"{name}.promote"][0] for name in ("east", "west")] == ["skipped"] * 2

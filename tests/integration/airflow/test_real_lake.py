@@ -142,6 +142,7 @@ def test_with_hold_zero_the_last_task_contracts(upgrade: Any, lake: Path, releas
     assert commands.status(Environment.open(str(lake))).to_json()["holds"] == []
 
 
+@pytest.mark.soak
 def test_the_ledgers_approval_opens_the_gate(upgrade: Any, lake: Path, releases: tuple[Path, Path], monkeypatch: Any) -> None:
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "0.2")
     upgrade(releases[0])

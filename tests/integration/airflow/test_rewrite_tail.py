@@ -68,6 +68,7 @@ def test_rewrite_tail_is_followed_while_a_person_thinks(
     lake.check("1.0.0")
 
 
+@pytest.mark.soak
 def test_a_rejection_ends_it_and_leaves_the_copy(
     run_dag: RunDag, lake: Rewritten, played: RowJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_drift_fails_the_gate_at_once(run_dag: RunDag, verbs: FakeVerbs) -> None
     assert set(verbs.calls) == {"plan"}
 
 
+@pytest.mark.soak
 def test_with_hold_zero_contract_is_the_last_task(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.hold_over = True
     assert upgrade(run_dag, hold=0)["contract"][0] == "success"

@@ -58,6 +58,7 @@ def test_delta_takes_and_refuses_the_same(spark: SparkSession, tmp_path: Path) -
                 run(spark, made)
 
 
+@pytest.mark.soak
 def test_a_new_table_is_what_spark_makes_and_its_writers_compute(spark: SparkSession, tmp_path: Path) -> None:
     lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
     lake.upgrade(Product(tmp_path / "product").release("1.0.0", f"{DAYS} PARTITIONED BY (year);"))

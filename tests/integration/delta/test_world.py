@@ -220,6 +220,7 @@ def test_a_table_that_forgets_lets_a_dead_leader_through_until_the_fence_is_put_
     assert [row["id"] for row in table.rows("id > 70")] == [77], "skipped by Delta"
 
 
+@pytest.mark.soak
 def test_our_change_aborts_a_writer_that_planned_before_it_and_loses_nothing(table: Table) -> None:
     fill(table)
     aborted = in_flight(table, f"UPDATE {{t}} SET n = 1 + {SLOW}", lambda: table.commit(GATE))
@@ -261,7 +262,7 @@ CLASSIC, V2 = "'division' = 'east'", "'delta.checkpointPolicy' = 'v2'"
 V2_FORMAT = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "properties, settings, pattern",
     [

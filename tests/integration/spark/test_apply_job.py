@@ -276,6 +276,7 @@ def test_dates_that_python_does_not_have_are_carried(spark: SparkSession, tmp_pa
     [(["id"], "cdf"), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((["id"], "files"), ([], "cdf"), ([], "files")))],
     ids=["by key, cdf", "by key, files", "by rows, cdf", "by rows, files"],
 )
+@pytest.mark.soak
 def test_apply_job_a_backfill_brings_one_column_and_only_where_the_target_has_what_was_there(
     rewrite: Rewrite, match: list[str], kind: str
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_job_run_directly_on_a_session_cleans_up_after_itself(lake: Lake) -> N
 # --- the fence: a driver that outlives its task ----------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_fill_in_flight_fails_when_the_fence_lands_and_a_late_one_is_no_success(lake: Lake) -> None:
     caught: list[SchemamigError] = []
 
@@ -122,6 +123,7 @@ def test_a_fill_in_flight_fails_when_the_fence_lands_and_a_late_one_is_no_succes
     assert run(fill_request(lake, epoch=EPOCH + 1))["skipped"] is False
 
 
+@pytest.mark.soak
 def test_a_fence_after_the_fill_does_not_hide_that_it_was_done(lake: Lake) -> None:
     done = run(fill_request(lake))
     put_fence(lake, EPOCH + 1)
@@ -131,6 +133,7 @@ def test_a_fence_after_the_fill_does_not_hide_that_it_was_done(lake: Lake) -> No
         run(fill_request(lake, number=2))
 
 
+@pytest.mark.soak
 def test_a_twin_with_the_same_txn_loses_to_the_first(lake: Lake) -> None:
     outcomes: list[object] = []
 
@@ -154,7 +157,7 @@ def test_a_twin_with_the_same_txn_loses_to_the_first(lake: Lake) -> None:
 # --- errors --------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "change, kind, says",
     [

@@ -237,6 +237,7 @@ def test_duplicate_keys_in_a_fill_are_refused_and_can_be_mended(lake: SparkLake,
 # --- checks on data ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_check_data_counts_what_is_wrong_and_writes_nothing(lake: SparkLake, tmp_path: Path) -> None:
     product = Product(tmp_path / "checks")
     first = product.release("1.0.0", "CREATE TABLE planes (tail STRING, seats INT, year STRING, kind STRING);\n")

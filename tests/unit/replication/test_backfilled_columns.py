@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from tests.support.lake import Crash
 from tests.support.online import OnlineJobs
@@ -61,6 +62,24 @@ def test_backfilled_both_ways_what_the_owner_of_a_row_did_meanwhile_stays(what: 
     assert [row for row in two.rows("b") if row["id"] == 1] == [{"id": 1, "v": "of a", "d": 7}]
     kept = MEANWHILE[what]({"id": 2, "v": "of b", "d": 7})
     assert [row for row in two.rows("b") if row["id"] == 2] == ([] if kept is None else [kept])
+
+
+def test_backfilled_by_the_target_a_restore_takes_nothing_back_before_the_origin_has_it(tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED)
+    two.insert("a", {"id": 1, "v": "of a"})
+    two.bring("a", "b")
+    restore(two.env("b"), two.env("a"), TRIPS, allow_lossy=True, jobs=lambda: two.runner)
+    two.upgrade("a", to=2)
+    two.insert("b", {"id": 2, "v": "of b"})
+    two.bring("b", "a")
+    two.upgrade("b", to=2)
+    with pytest.raises(RestoreWouldLose):
+        restore(two.env("a"), two.env("b"), TRIPS, jobs=lambda: two.runner)
+    two.bring("b", "a")
+    two.insert("a", {"id": 3, "v": "of a", "d": 9})
+    restore(two.env("a"), two.env("b"), TRIPS, jobs=lambda: two.runner)
+    assert caught_up(two, "ab", "ba")
+    assert {row["id"]: row["d"] for row in two.rows("b")} == {1: 7, 2: 7, 3: 9}
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])

@@ -16,10 +16,11 @@ from airflow_provider_schemamig.core.schema.errors import NameTaken
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at
+from tests.support.examples import examples
 from tests.unit.schema.inverses import inverse
 from tests.unit.schema.strategies import Evolved, declarations, evolutions, restated
 
-hard = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+hard = settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def changes_of(evolved: Evolved) -> tuple[Change, ...]:

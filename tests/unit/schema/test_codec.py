@@ -14,11 +14,12 @@ from airflow_provider_schemamig.core.release.merge.merged import MergedStep
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration
 from airflow_provider_schemamig.core.upgrade.plan.stages import Stage
+from tests.support.examples import examples
 from tests.unit.schema.strategies import declarations
 from tests.unit.schema.test_apply import APPLIED
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(declarations())
 def test_a_declaration_there_and_back(declaration: Declaration) -> None:
     assert from_json(Declaration, json.loads(json.dumps(to_json(declaration)))) == declaration

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Fingerprint
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.ordering import sorted_properties
+from tests.support.examples import examples
 from tests.unit.schema.strategies import Evolved, declarations, evolutions, restated
 from tests.unit.schema.tables import table
 
@@ -58,7 +59,7 @@ def test_every_difference_counts_in_its_own_way() -> None:
     assert len({fingerprint(other) for other in others if isinstance(other, Declaration)}) == len(DIFFERENT)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(declarations())
 def test_order_and_comments_do_not_count(declaration: Declaration) -> None:
     assert fingerprint(restated(declaration)) == fingerprint(declaration)

@@ -162,6 +162,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_bad_answer_is_one_clear_error(name: str, call: str, fake: FakeS3, store: Store) -> None:

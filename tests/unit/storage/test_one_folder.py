@@ -44,6 +44,7 @@ def spellings(character: str) -> Iterator[str]:
     return (name for form in FORMS if (name := form.format(character)).split("/")[0] not in (".", ".."))
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("character", CHARACTERS, ids=ascii)
 def test_delta_rs_opens_the_folder_that_a_location_is(tmp_path: Path, character: str) -> None:
     for number, name in enumerate(spellings(character)):

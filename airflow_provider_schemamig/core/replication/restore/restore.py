@@ -322,7 +322,8 @@ class _OwnCommits:
 def _own_commits(stream: Stream, table: EventTable, oldest: int) -> _OwnCommits:
     """Return the target's own commits above ``oldest``, up to which the origin has all, or since the last restore from there.
 
-    What came from a third environment is not among them: how far the origin has that is said by its own stream from there.
+    What came from a third environment is not among them: how far the origin has that is said by its own stream from there. A backfill is
+    one where the origin follows the target: the stream back brings it, and the restored table would lack it.
     """
     found: list[int] = []
     rolled_back: dict[str, int] = {}
@@ -332,7 +333,7 @@ def _own_commits(stream: Stream, table: EventTable, oldest: int) -> _OwnCommits:
                 return _OwnCommits(found, rolled_back, is_from_tables_before=False)
             if commit.is_rollback:
                 rolled_back[commit.rolled_back] = commit.version
-            if commit.changes_rows and not commit.is_ours:
+            if commit.changes_rows and not (commit.is_ours and (oldest == NOTHING or not commit.is_backfill)):
                 found.append(commit.version)
     except LogTruncated:
         return _OwnCommits(found, rolled_back, is_from_tables_before=True)

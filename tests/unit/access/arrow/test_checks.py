@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.access.arrow.checks import unlike_part
 from airflow_provider_schemamig.core.access.arrow.read import arrow_schema
 from airflow_provider_schemamig.core.access.errors import NeedsSpark
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
+from tests.support.examples import examples
 from tests.support.spark import check_cases
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, releases
@@ -59,7 +60,7 @@ def test_arrow_checks_what_is_left_to_delta_rs(case: check_cases.Case, tmp_path:
         assert violations(tmp_path, case.columns, case.check, [case.row]) == (0 if case.holds else 1)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(35), suppress_health_check=[HealthCheck.too_slow])
 @given(check=check_cases.CHECKS, rows=check_cases.ROWS)
 def test_delta_rs_says_what_spark_means(
     tmp_path_factory: pytest.TempPathFactory, check: check_cases.Part, rows: list[dict[str, object]]
@@ -73,7 +74,7 @@ def test_delta_rs_says_what_spark_means(
             assert violations(folder, check_cases.COLUMNS, check.sql, found) == count, found
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(st.text("nsN0123 '`\"\\()<>=!,.-+*/%ANDORNOTISLIKEBETWEEN", max_size=20))
 def test_whatever_the_text_is_there_is_an_answer(text: str) -> None:
     unlike_part(text, shape("n INT, s STRING").fields)

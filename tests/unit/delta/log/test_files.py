@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncate
 from airflow_provider_schemamig.core.delta.log.files import active_files, batches, file_difference, has_cdf
 from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
 from airflow_provider_schemamig.core.storage import Store
+from tests.support.examples import examples
 from tests.unit.delta.tables import add_file, make_table, remove_file, table_store, write
 
 CDF = "delta.enableChangeDataFeed"
@@ -87,7 +88,7 @@ def step(world: World, data: st.DataObject) -> None:
 
 
 @given(data=st.data(), extended=st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=examples(50))
 def test_the_difference_of_files_is_the_difference_of_rows(data: st.DataObject, extended: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(table_store(Path(folder)), extended)

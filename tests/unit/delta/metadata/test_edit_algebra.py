@@ -16,10 +16,11 @@ from airflow_provider_schemamig.core.schema.errors import HiddenConflict, NameTa
 from airflow_provider_schemamig.core.schema.expressions.renames import RenameInLambda
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.exceptions import Refusal
+from tests.support.examples import examples
 from tests.unit.delta.tables import declared, raw
 from tests.unit.schema.strategies import Evolved, evolutions
 
-hard = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+hard = settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def on_the_table(declaration: Declaration) -> Declaration:

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.release.merge.validate import validate_chai
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.exceptions import Refusal
+from tests.support.examples import examples
 from tests.unit.release.support import release_of, v
 from tests.unit.schema.strategies import NAME, Evolved, declarations, evolutions
 
@@ -207,7 +208,7 @@ def refusals_of(old: Sequence[Declaration], new: Sequence[Declaration], drafts: 
     yield from validate_chain(type(release)(release.path, "lake", v("1.1.0"), v("1.0.0"), release.snapshots, {v("1.1.0"): migration}))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(evolved=evolutions(), answers=st.none() | st.lists(st.booleans(), max_size=6))
 def test_a_draft_of_any_evolution_passes_its_check(evolved: Evolved, answers: list[bool] | None) -> None:
     given_answers = iter(answers or ())
@@ -216,7 +217,7 @@ def test_a_draft_of_any_evolution_passes_its_check(evolved: Evolved, answers: li
     assert list(refusals_of([evolved.old], [evolved.new], drafts)) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(old=declarations(), new=declarations())
 def test_a_draft_between_strangers_passes_its_check(old: Declaration, new: Declaration) -> None:
     drafts = draft_steps({NAME: old}, {NAME: new})

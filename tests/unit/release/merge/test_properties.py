@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.diff.phases import phases
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive, Struct
 from airflow_provider_schemamig.exceptions import Refused
+from tests.support.examples import examples
 from tests.unit.release.support import release_of
 
 NAMES = ["p", "q", "r", "s"]
@@ -232,7 +233,7 @@ def in_as_few_goes_as_possible(release: Release, source: Version, world: World) 
 
 
 @given(releases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_merged_is_step_by_step(release: Release) -> None:
     assert validate_chain(release) == ()
     for source in release.versions[:-1]:
@@ -243,7 +244,7 @@ def test_merged_is_step_by_step(release: Release) -> None:
 
 
 @given(releases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 def test_an_evolution_reaches_the_declared_shape(release: Release) -> None:
     for source in release.versions[:-1]:
         try:

@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.schema.ordering import sorted_checks, sorte
 from airflow_provider_schemamig.core.schema.paths import Fields, Slot, edit_slot, edit_struct, parent_and_name, slot_at, struct_at
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.exceptions import Refusal
+from tests.support.examples import examples
 from tests.unit.release.sql.alter_cases import DECLARATIONS
 from tests.unit.release.sql.test_alter import CASES
 from tests.unit.schema.strategies import NAMES, comments, declarations, defaults, types
@@ -279,7 +280,7 @@ def read(text: str, known: Mapping[CollectionName, Declaration]) -> Alteration |
         return refusal
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(altered())
 def test_it_gives_what_schema_sql_would_declare(case: tuple[Declaration, Action]) -> None:
     old, action = case
@@ -297,7 +298,7 @@ def test_it_gives_what_schema_sql_would_declare(case: tuple[Declaration, Action]
     assert apply(old, difference.changes) == found.new
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(35), deadline=None)
 @given(declarations(sql=True))
 def test_a_declaration_is_that_of_its_own_draft(declaration: Declaration) -> None:
     cursor = Cursor("ALTER", tokens("ALTER"))
@@ -305,7 +306,7 @@ def test_a_declaration_is_that_of_its_own_draft(declaration: Declaration) -> Non
     assert cursor.refusals == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_no_text_does_anything_but_mean_something_or_be_refused(data: st.DataObject) -> None:
     """Pieces of all statements, mixed."""

@@ -32,6 +32,11 @@ HOMONYMS = {
 }
 
 
+def switches(row: TableFeature) -> list[str]:
+    """The properties and keys that switch a feature on."""
+    return [key for key, _ in row.properties] + [key for key in (row.field_key, row.domain) if key]
+
+
 def deltas_list() -> dict[str, tuple[int, int, set[str]]]:
     found = {}
     for line in DELTAS_LIST.read_text().splitlines()[1:]:
@@ -60,6 +65,10 @@ def test_no_property_key_or_type_brings_two_features() -> None:
     assert all(row.commits is Commits.OURS for row in rows if row.properties or row.field_key or row.type_name)
 
 
+#: Most texts hold none of all the words.
+ANY_WORD = re.compile("|".join({re.escape(word) for row in FEATURES.values() for word in (row.name, *switches(row))}))
+
+
 def literals(tree: ast.AST) -> Iterator[str]:
     """Texts of a module, without docstrings."""
     holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -75,11 +84,12 @@ def features_named(text: str) -> set[str]:
 
     A name that is also a plain word counts only by itself: nobody can tell what a sentence means by it.
     """
-    found = set()
+    found: set[str] = set()
+    if ANY_WORD.search(text) is None:
+        return found
     for row in FEATURES.values():
         names = [row.name] if re.search("[A-Z]", row.name) else []
-        switches = [key for key, _ in row.properties] + [key for key in (row.field_key, row.domain) if key]
-        there = (name for name in (*names, *switches) if name in text)
+        there = (name for name in (*names, *switches(row)) if name in text)
         if text == row.name or any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-]|\.\w)", text) for name in there):
             found.add(row.name)
     return found

@@ -62,6 +62,7 @@ WAYS: dict[str, Callable[[Lake, Generation], object]] = {
 HELD = [(name, is_held) for name, history in HISTORIES.items() for is_held in (False, True) if not (history.is_changed and is_held)]
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "is_held"), HELD)
 def test_given_up_names_are_no_drift(tmp_path: Path, name: str, way: str, is_held: bool) -> None:
