@@ -232,6 +232,11 @@ def fills_itself(field: Field) -> bool:
     return next(clauses_of(field), None) is not None
 
 
+def reads_others(field: Field) -> bool:
+    """Return whether the column has a clause that reads other columns."""
+    return any(clause.reads_columns for clause, _ in clauses_of(field))
+
+
 def readers_of(fields: Sequence[Field], path: str) -> Iterator[tuple[Clause, Field]]:
     """Yield the other columns whose clause reads the column that ``path`` is, or is inside of."""
     root = path.partition(".")[0].lower()
@@ -245,6 +250,12 @@ def read_by_others(fields: Sequence[Field]) -> frozenset[str]:
     """Return the columns, in lower case, that the clause of another column reads."""
     found = ((field.name.lower(), _roots(text)) for field in fields for clause, text in clauses_of(field) if clause.reads_columns)
     return frozenset(root for name, roots in found for root in roots if root != name)
+
+
+def computed_columns(fields: Sequence[Field]) -> frozenset[str]:
+    """Return the columns that a clause computes from others, and those that one of them reads."""
+    read = read_by_others(fields)
+    return frozenset(field.name for field in fields if reads_others(field) or field.name.lower() in read)
 
 
 def _roots(text: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -14,6 +15,8 @@ PAGE = ROOT / "docs" / "development" / "adding.md"
 KINDS = [kind.__name__ for kind in get_args(Change)]
 #: A line of every kind.
 TABLES = {"schema/describe.py", "schema/apply/declaration.py", "delta/metadata/edit.py"}
+#: What only code that is about generated columns is called: the field, the change, the clause, the feature, Delta's key.
+OF_GENERATED = {"generated", "SetGenerated", "GENERATED", "GENERATED_COLUMNS", "GENERATED_KEY"}
 
 
 def kinds_in(file: Path) -> set[str]:
@@ -39,3 +42,15 @@ def test_the_page_names_the_files_of_each_kind() -> None:
         assert all(file in found for file in files), files
         shown |= {*files}
     assert shown == found.keys() - TABLES
+
+
+def test_generated_columns_stand_in_the_files_of_a_clause() -> None:
+    found = set()
+    for file in (file for file in sorted(CORE.rglob("*.py")) if "generated" in file.read_text().lower()):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        names = {node.id for node in nodes if isinstance(node, ast.Name)} | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        if names & OF_GENERATED:
+            found.add(str(file.relative_to(CORE)))
+    sentence = PAGE.read_text().partition("So only these know of generated columns")[2].partition("\n\n")[0]
+    assert found == set(re.findall(r"`([\w/]+\.py)`", sentence))
+    assert len(found) < 6

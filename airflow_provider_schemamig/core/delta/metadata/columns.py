@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.metadata.dependents import (
     check_users,
-    generated_users,
+    computed_users,
     layout_user,
     only_compares,
 )
@@ -39,7 +39,7 @@ from airflow_provider_schemamig.core.schema.delta_json import (
     fields_from_delta,
     type_to_delta,
 )
-from airflow_provider_schemamig.core.schema.delta_rules.table_features import ENABLE_TYPE_WIDENING, GENERATED, IDENTITY, TYPE_CHANGES
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import COMPUTED_BY, ENABLE_TYPE_WIDENING, IDENTITY, TYPE_CHANGES
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.expressions.canonical import may_stand_bare
 from airflow_provider_schemamig.core.schema.expressions.parse import InvalidExpression, canonical_expression
@@ -110,9 +110,9 @@ def rename(draft: MetadataDraft, change: RenameColumn) -> None:
         raise draft.refused(change, "it is no column or struct field")
     if taken_name(place.struct, change.name, besides=place.field) is not None:
         raise draft.refused(change, f"the name {change.name} is taken")
-    user = next(generated_users(draft, place.root), None)
+    user = next(computed_users(draft, place.root), None)
     if user is not None:
-        raise ColumnInUse(op=change.op, path=change.path, user=f"the generated column {user}")
+        raise ColumnInUse(op=change.op, path=change.path, user=user)
     _rename_in_checks(draft, change, place.root)
     draft.map_columns()
     place.field["name"] = change.name
@@ -218,10 +218,7 @@ def _refuse_identity(change: Relax | SetNotNull | SetClause, found: JsonField) -
 
 def _expression_user(draft: MetadataDraft, path: str) -> str | None:
     check = next(check_users(draft, path), None)
-    if check is not None:
-        return f"CHECK {check}"
-    generated = next(generated_users(draft, path), None)
-    return None if generated is None else f"the generated column {generated}"
+    return f"CHECK {check}" if check is not None else next(computed_users(draft, path), None)
 
 
 def _refuse_retyping(draft: MetadataDraft, change: ChangeType, found: JsonField, root: str) -> None:
@@ -229,13 +226,8 @@ def _refuse_retyping(draft: MetadataDraft, change: ChangeType, found: JsonField,
 
     A CHECK that only compares is no hindrance, as it gives the same answers for a wider type.
     """
-    metadata = found["metadata"]
     user = next((f"CHECK {name}" for name in check_users(draft, root) if not only_compares(draft.configuration[CONSTRAINT + name])), None)
-    generated = next(generated_users(draft, root), None)
-    if generated is not None:
-        user = f"the generated column {generated}"
-    elif GENERATED in metadata or IDENTITY in metadata:
-        user = "its own generation"
+    user = next(computed_users(draft, root), "its own generation" if COMPUTED_BY & found["metadata"].keys() else user)
     if user is not None:
         raise ColumnInUse(op=change.op, path=change.path, user=user)
 

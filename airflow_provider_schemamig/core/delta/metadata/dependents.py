@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
-from airflow_provider_schemamig.core.schema.delta_rules.table_features import GENERATED
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_one
 
 _WORD = re.compile(r"\w+")
@@ -26,12 +26,13 @@ def check_users(draft: MetadataDraft, path: str) -> Iterator[str]:
             yield key.removeprefix(CONSTRAINT)
 
 
-def generated_users(draft: MetadataDraft, path: str) -> Iterator[str]:
-    """Yield the names of the other generated columns that are computed from the column at ``path``."""
+def computed_users(draft: MetadataDraft, path: str) -> Iterator[str]:
+    """Yield what the other columns are called that are computed from the column at ``path``."""
+    keys = [clause.key for clause in CLAUSES if clause.reads_columns]
     for name, field in fields_in(draft.schema):
-        expression = (field.get("metadata") or {}).get(GENERATED)
-        if expression is not None and name != path and uses(str(expression), path):
-            yield name
+        texts = map((field.get("metadata") or {}).get, keys)
+        if name != path and any(text is not None and uses(str(text), path) for text in texts):
+            yield f"the generated column {name}"
 
 
 def layout_user(draft: MetadataDraft, path: str) -> str | None:

@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetDefault,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.delta_rules.table_features import GENERATED, IDENTITY
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import COMPUTED_BY
 from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.element_states import ElementClass, ElementState
@@ -86,7 +86,7 @@ def check_on_head(head: Head, change: ChangeType) -> None:
     if STATS_COLUMNS in head.properties:
         reason = f"{STATS_COLUMNS} says for which columns statistics are kept"
     for column in head.schema["fields"]:
-        if column["name"] == change.path and {GENERATED, IDENTITY} & set(column.get("metadata") or {}):
+        if column["name"] == change.path and COMPUTED_BY & (column.get("metadata") or {}).keys():
             reason = "it is computed by Delta"
     if reason is not None:
         raise NotOnline(op=change.op, path=change.path, reason=reason)

@@ -37,6 +37,8 @@ SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 DEFAULT_KEY = "CURRENT_DEFAULT"
 GENERATED = "delta.generationExpression"
 IDENTITY = "delta.identity.start"
+#: Keys of a column's metadata by which Delta computes its values.
+COMPUTED_BY = frozenset({GENERATED, IDENTITY})
 INVARIANT = "delta.invariants"
 TYPE_CHANGES = "delta.typeChanges"
 

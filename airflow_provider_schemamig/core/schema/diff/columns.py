@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetComment,
     SetNotNull,
 )
-from airflow_provider_schemamig.core.schema.clauses import CLAUSES, read_by_others, renamed
+from airflow_provider_schemamig.core.schema.clauses import CLAUSES, computed_columns, reads_others, renamed
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.diff.level import FieldLevel, Pair
 from airflow_provider_schemamig.core.schema.diff.renames import in_order, newest_retired, retired_from, retired_name
@@ -120,7 +120,7 @@ class _Comparison:
         self._collection = old.name
         self._renames = renames
         self._pinned_old, self._pinned_new = _pinned(old), _pinned(new)
-        self._computed = _computed(old)
+        self._computed = computed_columns(old.fields)
 
     def struct(self, now: Fields, old: Fields, new: Fields, place: _Place, free: bool | None) -> None:
         """Compare the fields of a struct.
@@ -213,7 +213,7 @@ class _Comparison:
             self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=free))
 
     def _is_computed(self, path: str) -> bool:
-        """Return whether the column around ``path`` is generated, or read by one that is: Delta gives it no other type, nor a shadow."""
+        """Return whether the column around ``path`` is computed, or read by one that is: Delta gives it no other type, nor a shadow."""
         return path.partition(".")[0] in self._computed
 
     def _add(self, column: Field, level: FieldLevel, place: _Place) -> None:
@@ -277,7 +277,7 @@ class _Comparison:
     def _drop(self, level: FieldLevel, place: _Place) -> None:
         claimed = {name.lower() for _, name in level.renames} | {name.lower() for name in level.late}
         # A column that reads others goes before them.
-        for column in sorted(level.leaving, key=lambda column: column.generated is None):
+        for column in sorted(level.leaving, key=lambda column: not reads_others(column)):
             retired_as = None
             if column.name.lower() in claimed:
                 retired_as = retired_name(column.name, level.occupied)
@@ -301,13 +301,7 @@ def _pinned(declaration: Declaration) -> frozenset[str]:
     """Return the columns a shadow column cannot stand in for: the layout of files, keys and their references hang on them."""
     return (
         key_columns(declaration)
-        | _computed(declaration)
+        | computed_columns(declaration.fields)
         | set(declaration.partitioned_by)
         | {path.partition(".")[0] for path in declaration.clustered_by}
     )
-
-
-def _computed(declaration: Declaration) -> frozenset[str]:
-    """Return generated columns, and those that one of them reads."""
-    read = read_by_others(declaration.fields)
-    return frozenset(field.name for field in declaration.fields if field.generated is not None or field.name.lower() in read)

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Generation, ShardId
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import DropColumn
+from airflow_provider_schemamig.core.schema.clauses import reads_others
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 
@@ -103,9 +104,9 @@ def dropped_paths(entry: SchemaEntry, held: HeldTable) -> tuple[ColumnPath, ...]
 
 
 def droppable(physical: Declaration, paths: Iterable[ColumnPath]) -> tuple[ColumnPath, ...]:
-    """Return the paths in the order in which a table lets them go: a generated column before what it reads."""
-    generated = {field.name for field in physical.fields if field.generated is not None}
-    return tuple(sorted(paths, key=lambda path: (path not in generated, path)))
+    """Return the paths in the order in which a table lets them go: a column that reads others before those."""
+    readers = {field.name for field in physical.fields if reads_others(field)}
+    return tuple(sorted(paths, key=lambda path: (path not in readers, path)))
 
 
 def without(entry: SchemaEntry, held: HeldTable) -> Declaration:
