@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.access.releases import PlannedShape, entry_of_release, planned_steps, shape_of
 from airflow_provider_schemamig.core.ledger.errors import PlanMissing
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import ColumnPath, ShardId
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath, ShardId
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import parse_one
 from airflow_provider_schemamig.core.schema.model import walk
@@ -69,23 +70,38 @@ def _kept(planned: PlannedShape) -> dict[str, str]:
     """Name in the new table -> name in the old one, of the columns that go through projection and ``up`` unchanged."""
     assert isinstance(planned.step, RewriteStep)
     plain = set((planned.projection or "").split(", "))
-    return {new: old for new, old in handed_through(planned.step.up).items() if quote(old) in plain}
+    found = handed_through(planned.step.up, planned.step.down)
+    return {new: old for new, old in found.items() if quote(old) in plain}
 
 
-def handed_through(query: str) -> dict[str, str]:
-    """Map output columns to input columns, for those that the query shows unchanged; none unless it is a plain SELECT of every row."""
+def handed_through(up: str, down: str | None) -> dict[str, str]:
+    """Map columns of the new table to those of the old one that they are, because ``up`` shows them unchanged.
+
+    Of several that show one column, it is the one that ``down`` reads, or else the one that kept the name: the others need not stay equal
+    to it. What ``down`` makes of something else is none of them: a rollback would lose what was written there.
+    """
+    found, back = _shown(up) or {}, None if down is None else _shown(down)
+    if back is not None:
+        found = {new: old for new, old in found.items() if back.get(old) == new}
+    times = Counter(found.values())
+    return {new: old for new, old in found.items() if times[old] == 1 or new == old}
+
+
+def _shown(query: str) -> dict[str, str] | None:
+    """Map output columns to the input columns that the query shows unchanged; None unless it is a plain SELECT of every row."""
     from sqlglot import exp
 
-    tree = parse_one(_PLACEHOLDER.sub(lambda match: quote(match[1]), query))
+    # As the view is called: before a dot, the collection's own name is a struct's.
+    tree = parse_one(_PLACEHOLDER.sub(lambda match: quote(f"{RESERVED_PREFIX}_{match[1]}"), query))
     if not isinstance(tree, exp.Select) or any(value for name, value in tree.args.items() if name not in _PLAIN):
-        return {}
+        return None
     table = tree.args["from_"].this
     if not isinstance(table, exp.Table):
-        return {}
+        return None
     found = {}
     for item in tree.expressions:
         column = item.unalias()
-        if isinstance(column, exp.Column) and column.table in ("", table.name, table.alias) and not column.args.get("db"):
+        if isinstance(column, exp.Column) and column.table in ("", table.alias_or_name) and not column.args.get("db"):
             found[item.alias_or_name] = column.name
     return found
 

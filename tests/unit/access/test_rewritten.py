@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.rewritten import handed_through
+from tests.support.lake import Lake
+from tests.support.online import OnlineJobs
+from tests.support.upgrades import two_releases
 
 
 @pytest.mark.parametrize(
     ("query", "kept"),
     [
         ("SELECT a, b AS c, CAST(d AS INT) AS d, upper(e) AS e FROM {t}", {"a": "a", "c": "b"}),
-        ("SELECT {t}.a, t.b FROM {t}", {"a": "a", "b": "b"}),
+        ("SELECT {t}.a, t.b FROM {t}", {"a": "a"}),
         ("SELECT p.a, s.x FROM {t} AS p", {"a": "a"}),
         ("SELECT a FROM {t} WHERE a > 1", {}),
         ("SELECT a FROM {t} LATERAL VIEW explode(b) e AS c", {}),
@@ -24,4 +31,45 @@ from airflow_provider_schemamig.core.access.rewritten import handed_through
     ],
 )
 def test_rewritten_what_a_plain_select_of_every_row_shows_as_it_is(query: str, kept: dict[str, str]) -> None:
-    assert handed_through(query) == kept
+    assert handed_through(query, None) == kept
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "kept"),
+    [
+        ("SELECT v, v AS x FROM {t}", None, {"v": "v"}),
+        ("SELECT v AS x, v FROM {t}", "SELECT v FROM {t}", {"v": "v"}),
+        ("SELECT v, v AS x FROM {t}", "SELECT x AS v FROM {t}", {"x": "v"}),
+        ("SELECT v AS p, v AS q FROM {t}", None, {}),
+        ("SELECT v AS p, v AS q FROM {t}", "SELECT p AS v FROM {t}", {"p": "v"}),
+        ("SELECT v, CAST(v AS STRING) AS s FROM {t}", "SELECT CAST(s AS BIGINT) AS v FROM {t}", {}),
+        ("SELECT v FROM {t}", "SELECT v FROM {t} JOIN {u} ON {t}.k = {u}.k", {"v": "v"}),
+    ],
+)
+def test_rewritten_a_column_is_handed_through_once_and_comes_back_by_down(up: str, down: str | None, kept: dict[str, str]) -> None:
+    assert handed_through(up, down) == kept
+
+
+def rows(lake: Lake, release: str) -> list[dict[str, int]]:
+    return sorted(lake.env.reader("t", release).arrow().to_pylist(), key=lambda row: int(row["id"]))
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "new"),
+    [
+        ("SELECT id, v, v AS x FROM {t}", "SELECT id, v FROM {t}", "v BIGINT, x BIGINT"),
+        ("SELECT id, v AS x, v FROM {t}", "SELECT id, v FROM {t}", "x BIGINT, v BIGINT"),
+        ("SELECT id, v AS p, v AS q FROM {t}", "SELECT id, p AS v FROM {t}", "p BIGINT, q BIGINT"),
+    ],
+)
+def test_rewritten_what_the_release_before_sees_and_writes_is_what_a_rollback_brings(tmp_path: Path, up: str, down: str, new: str) -> None:
+    step = f'rewrite("t", up="{up}", down="{down}")'
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT, v BIGINT);", f"CREATE TABLE t (id BIGINT, {new});", step)
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    first, second = (column.split()[0] for column in new.split(", "))
+    lake.env.writer("t", "1.1.0").append(pa.Table.from_pylist([{"id": 1, first: 20, second: 99}]))
+    lake.env.writer("t", "1.0.0").append(pa.Table.from_pylist([{"id": 2, "v": 30}]))
+    seen = rows(lake, "1.0.0")
+    assert seen[1] == {"id": 2, "v": 30}
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    assert rows(lake, "1.0.0") == seen

@@ -16,7 +16,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.seal import unseal
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
-from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, SchemaEntry, Shard
+from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, Pin, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import Generation, ShardId
@@ -39,6 +39,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, head_or_none, is_another, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of, release_pin
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, require_durable
 from airflow_provider_schemamig.exceptions import raise_refusals
 
@@ -153,6 +154,8 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     commit_transitions(leader, IntentKind.CONTRACT, [item.transition for item in ended if item.transition is not None])
 
     left = left_alone(leader.env, leader.state, retired)
+    for pinned in [pinned for shard in retired if shard.adopted for pinned in pins_of(leader.state, shard.shard)]:
+        release_pin(leader.env, leader.ledger, pinned)  # whoever gets the table back gets it with settings of its own
 
     def delete(shard: Shard) -> float:
         started = time.monotonic()
@@ -246,6 +249,7 @@ def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[
         Drop(Intent, intent.key) for intent in state.intents.values() if intent.kind is IntentKind.CONTRACT and intent.shard in moved
     ]
     gone = {shard.shard for shard in retired}
+    updates += [Drop(Pin, pinned.key) for shard in gone for pinned in pins_of(state, shard)]
     updates += [Drop(Shard, shard) for shard in gone if shard in state.shards]
     # Schema entries stay: their ids are never used again, and they say what old files were written with.
     return updates + _mark(state, hold, HoldState.CLOSED)

@@ -14,11 +14,14 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.rows import ShardState
 from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
 from airflow_provider_schemamig.core.upgrade.adopt.errors import MoreThanAdopted
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
+from airflow_provider_schemamig.core.upgrade.tables.pins import pin
 from tests.support.bytes import tree, unwritten
 from tests.support.lake import Crash, rows
+from tests.support.rows import tables
 from tests.support.tables import foreign
 from tests.support.tables.adopting import Site, field
 from tests.support.upgrades import refused
@@ -106,6 +109,20 @@ def test_adopted_upgrades_never_deleted(site: Site, step: tuple[str, str, str], 
         foreign.write(table, [{"id": 9}])
 
 
+@pytest.mark.parametrize("step", [REMOVED, REPLACED], ids=["removed", "replaced"])
+def test_adopted_upgrades_a_table_that_was_pinned_is_given_back_with_its_own_settings(site: Site, step: tuple[str, str, str]) -> None:
+    table = site.folder / "out" / "flights"
+    own = tables.snapshot(table).metadata["configuration"]
+    pin(site.env, "flights", "me", 1000)
+    begin(site, *step)
+    site.upgrade()
+    assert tables.snapshot(table).metadata["configuration"] != own
+    commands.contract(site.env, at_once=True)
+    found = tables.snapshot(table).metadata["configuration"]
+    assert {key: found.get(key) for key in (FILES, LOG)} == {key: own.get(key) for key in (FILES, LOG)}
+    assert not site.state.pins
+
+
 def test_a_replaced_one_comes_back_adopted(site: Site) -> None:
     table = site.folder / "out" / "flights"
     begin(site, *REPLACED)
@@ -119,6 +136,7 @@ def test_a_replaced_one_comes_back_adopted(site: Site) -> None:
 def test_giving_it_back_may_be_cut_at_any_write(tmp_path: Path) -> None:
     site = Site(tmp_path / "pristine")
     site.adopt(flights=site.table("flights"), planes=site.table("planes"))
+    pin(site.env, "flights", "me", 1000)
     begin(site, *REMOVED)
     site.upgrade()
     pristine = site.folder
