@@ -95,6 +95,7 @@ def test_what_the_form_refuses_the_server_refuses_too(page: Any) -> None:
     assert answer.status_code == 400, "or the test before would see no mistake"
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("dag_id", SHIPPED)
 def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch, dag_id: str) -> None:
     monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id}"))

@@ -12,13 +12,14 @@ from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged, PlanMissing
 from airflow_provider_schemamig.core.ledger.objects.plan_store import digest, read_plan, write_plan
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from tests.support.examples import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(JSON)
 def test_blobs_round_trip(env: EnvironmentRoot, document: object) -> None:
     name = write_plan(env, canonical(document))

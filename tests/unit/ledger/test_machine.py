@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.rows import Object
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from tests.support.examples import examples
 from tests.unit.ledger.samples import counter
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -103,4 +104,6 @@ def objects(state: State) -> Model:
 
 
 TestLedgerMachine = LedgerMachine.TestCase
-TestLedgerMachine.settings = settings(max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
+TestLedgerMachine.settings = settings(
+    max_examples=examples(5), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)

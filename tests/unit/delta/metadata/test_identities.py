@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
 from airflow_provider_schemamig.core.schema.model import Field, Struct
+from tests.support.examples import examples
 from tests.unit.delta.tables import BIGINT, INT, STRING, flights, path, raw, schema_of
 
 NAMES = ("a", "b", "c", "d")
@@ -127,7 +128,7 @@ def _path(where: str, name: str) -> ColumnPath:
 
 
 TestIdentities = Identities.TestCase
-TestIdentities.settings = settings(max_examples=60, stateful_step_count=25)
+TestIdentities.settings = settings(max_examples=examples(20), stateful_step_count=25)
 
 
 # --- the last look before a commit ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 import pendulum
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.jsonable import TAGS, members_of, to_json
@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS
 from airflow_provider_schemamig.core.ledger.rows import FROZEN_COLLECTIONS, ROW_TYPES, records
 from airflow_provider_schemamig.core.names import Version
+from tests.support.examples import examples
 from tests.unit.ledger.format.draft import TYPES, written
 from tests.unit.ledger.format.locking import FOLDER, LOCK, LOCKED, complaints, draft, freeze
 from tests.unit.ledger.format.synthetic import objects_v0
@@ -241,6 +242,7 @@ _ENTRIES = st.builds(
 )
 
 
+@settings(max_examples=examples(30))
 @given(_ENTRIES)
 def test_any_schema_of_the_newest_format_is_one_of_the_software_byte_for_byte(entry: objects_v1.SchemaEntry) -> None:
     from airflow_provider_schemamig.core.ledger.rows import SchemaEntry

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.release.check import check
 from airflow_provider_schemamig.core.release.lint.run import review
 from airflow_provider_schemamig.exceptions import Refusal
 from tests.support.bytes import tree
+from tests.support.examples import examples
 from tests.support.product import Product
 
 FILES = (
@@ -83,7 +84,7 @@ def typed(command: Callable[[], object]) -> bool:
     return True
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=damages())
 def test_folder_fuzz(template: Path, tmp_path_factory: pytest.TempPathFactory, found: list[tuple[str, str, int, bytes]]) -> None:
     folder = Path(shutil.copytree(template, tmp_path_factory.mktemp("fuzz") / "lake"))

@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.schema.expressions.tokens import Token, tok
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, ForeignKey, Key, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote
 from airflow_provider_schemamig.exceptions import Refusal, Refused
+from tests.support.examples import examples
 from tests.unit.schema.strategies import declarations
 
 INT, STRING = Primitive("int"), Primitive("string")
@@ -303,7 +304,7 @@ def test_nesting_without_end_is_an_error_like_others(sql: str) -> None:
 # --- there and back, and cost --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(declarations(sql=True))
 def test_parse_what_is_written_out_reads_back_the_same(declaration: Declaration) -> None:
     assert parse_schema(create_table(declaration), "schema.sql") == (declaration,)

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.release.sql.text import Statement, statemen
 from airflow_provider_schemamig.core.schema.expressions import tokens
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
 from bench.release import write_history
+from tests.support.examples import examples
 
 PIECES = (
     *(
@@ -38,7 +39,7 @@ def cut(text: str) -> tuple[Statement, ...] | str:
         return f"{error.offset} {error.reason}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(texts=st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=2, max_size=4))
 def test_statements_what_is_known_changes_nothing(texts: list[str]) -> None:
     fresh = []
@@ -94,7 +95,7 @@ LEXEMES = (
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     begin=st.sampled_from(("CREATE TABLE ", "create \n table x(", "CREATE TABLEs ", "SHOW ")),
     rest=st.lists(st.sampled_from((*LEXEMES, *Spark.Tokenizer.KEYWORDS)), max_size=9).map("".join),

@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
+from tests.support.examples import examples
 from tests.support.rows import tables
 from tests.unit.replication.origin import Origin, T, hash_of, make_origin
 
@@ -100,7 +101,7 @@ ACTS: list[Callable[[History, int], None]] = [
 ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 3)), min_size=8, max_size=16), st.sampled_from([1, 3, 100]), st.data())
 def test_batches_are_the_events(template: Origin, acts: list[tuple[Any, int]], limit: int, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
