@@ -73,7 +73,7 @@ class Resolution:
     @property
     def gone(self) -> str:
         """Return what has become of a column that the release has and the table has not."""
-        return "was created when the collection was rewritten or replaced" if self._is_elsewhere else "was dropped"
+        return "was created when the collection was rewritten, replaced or adopted anew" if self._is_elsewhere else "was dropped"
 
     def table(self) -> PinnedTable:
         """Return the table, if it is one that the release may use at all. Raises Unfit, about no column."""

@@ -102,7 +102,7 @@ def test_collections_that_are_renamed_removed_replaced_or_new(tmp_path: Path) ->
         rows(lake)
     with pytest.raises(ReaderFenced, match="the collection was removed"):
         rows(lake, "1.0.0", collection="gone")
-    with pytest.raises(ReaderFenced, match="column id was created when the collection was rewritten or replaced"):
+    with pytest.raises(ReaderFenced, match="column id was created when the collection was rewritten, replaced or adopted anew"):
         rows(lake, "1.0.0", ["id"], "stats")
     lake.env.writer("t", "1.0.0").append(batch(id=[2]))
     assert len(rows(lake, collection="u")) == 2
@@ -283,7 +283,7 @@ def test_a_number_that_was_written_before_the_table_was_replaced_is_not_written_
     lake.upgrade(lake.second)
     writer = lake.env.writer("t")
     assert [writer.append(batch(id=[2]), txn=("job", again)).skipped for again in (number, number + 1)] == [True, False]
-    with pytest.raises(WriterFenced, match="column id was created when the collection was rewritten or replaced"):
+    with pytest.raises(WriterFenced, match="column id was created when the collection was rewritten, replaced or adopted anew"):
         lake.env.writer("t", "1.0.0").append(batch(id=[1]))
     commands.contract(lake.env, at_once=True)
     assert not old.exists()
