@@ -61,6 +61,7 @@ def missing(params: dict[str, dict[str, Any]]) -> set[str]:
     return {name for name, param in params.items() if required(param["schema"]) and param["value"] in (None, "")}
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("dag_id", SHIPPED)
 def test_a_form_can_be_sent_as_it_opens(page: Any, dag_id: str) -> None:
     params = form(page, dag_id)

@@ -101,6 +101,7 @@ def test_upgrade_flow_what_is_rewritten_is_copied_and_followed_until_it_is_promo
 RISK = Explanation("cutover", "flights", "rename n to m", breaks=("readers and writers that use the old name fail",))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("explained", "asked"), [((), False), ((RISK,), True)], ids=["without risk", "with risk"])
 def test_the_gate_auto_asks_where_there_is_a_risk(
     run_dag: RunDag, verbs: FakeVerbs, explained: tuple[Explanation, ...], asked: bool
@@ -208,6 +209,7 @@ def test_conflicts_are_tried_again(run_dag: RunDag, verbs: FakeVerbs) -> None:
     assert found[""][0] == "success"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("verb, task", [("promote", "promote"), ("cutover", "cutover_and_commit")])
 def test_upgrade_flow_what_is_refused_fails_on_the_first_try(run_dag: RunDag, verbs: FakeVerbs, verb: str, task: str) -> None:
     verbs.raises[verb] = [Incompatible()]

@@ -185,6 +185,7 @@ VERBS: dict[str, tuple[set[str], Callable[[Environment], object]]] = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
 @pytest.mark.parametrize("names", [("c", "b"), ("c", "n")])
 @pytest.mark.parametrize("verb", VERBS)

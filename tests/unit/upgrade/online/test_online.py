@@ -212,7 +212,7 @@ def changed(lake: Lake, jobs: OnlineJobs) -> Generation:
     return generation
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @each
 def test_start_undo_start_finish_revert(tmp_path: Path, operation: Operation) -> None:
     lake, jobs = operation.lake(tmp_path), OnlineJobs()
@@ -238,7 +238,7 @@ def test_start_undo_start_finish_revert(tmp_path: Path, operation: Operation) ->
     at_target(lake, more)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @each
 def test_twice_is_once(tmp_path: Path, operation: Operation) -> None:
     lake, jobs = operation.lake(tmp_path), OnlineJobs()
@@ -262,7 +262,7 @@ def die(lake: Lake, moment: int) -> bool:
     return False
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 @each
 def test_online_dies_anywhere(tmp_path: Path, operation: Operation, every: bool) -> None:

@@ -284,7 +284,7 @@ def values(world: World, name: str) -> dict[int, Any]:
     return found
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_what_rows_have_in_a_column_that_comes_again(tmp_path: Path, history: History) -> None:
     world = world_of(tmp_path, history)

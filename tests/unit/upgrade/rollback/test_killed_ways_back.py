@@ -160,7 +160,7 @@ def copied(found: Case, folder: Path) -> Case:
     return replace(found, lake=copy_of(found.lake, folder))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("way", [back, another])
 @pytest.mark.parametrize("then", [back, upgrade, another, cancel])
 def test_an_undo_that_left_something_behind(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:
@@ -172,7 +172,7 @@ def test_an_undo_that_left_something_behind(begun: Case, tmp_path: Path, way: Ve
     assert told(found.lake) == told(straight.lake)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("way", [back, another])
 @pytest.mark.parametrize("then", [back, upgrade, another])
 def test_an_undo_that_was_only_announced(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:
@@ -276,7 +276,7 @@ def test_rows_that_come_between_the_plan_and_its_upgrade(half_back: tuple[Case, 
     straight_on(found)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_an_upgrade_that_dies_over_half_a_rollback_goes_on(half_back: tuple[Case, str], tmp_path: Path) -> None:
     for moment in range(0, moments(upgrade, copied(half_back[0], tmp_path / "count")), 7):
         found = copied(half_back[0], tmp_path / str(moment))

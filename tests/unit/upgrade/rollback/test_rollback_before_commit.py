@@ -87,6 +87,7 @@ def test_rollback_before_the_commit_killed_at_any_write_the_upgrade_goes_on_with
     assert write > 10
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("other", ["cutover", "upgrade"])
 def test_rollback_before_the_commit_what_begins_meanwhile_is_refused_or_leads_alone(
