@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.access.releases import PlannedShape, entry_of_release, planned_steps, shape_of
@@ -17,6 +18,9 @@ from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.schema.sql import quote
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -78,33 +82,44 @@ def handed_through(up: str, down: str | None) -> dict[str, str]:
     """Map columns of the new table to those of the old one that they are, because ``up`` shows them unchanged.
 
     Of several that show one column, it is the one that ``down`` reads, or else the one that kept the name: the others need not stay equal
-    to it. What ``down`` makes of something else is none of them: a rollback would lose what was written there.
+    to it. What ``down`` makes of something else is none of them, nor what it makes in a way that is not understood: a rollback would lose
+    what was written there.
     """
-    found, back = _shown(up) or {}, None if down is None else _shown(down)
-    if back is not None:
-        found = {new: old for new, old in found.items() if back.get(old) == new}
-    times = Counter(found.values())
-    return {new: old for new, old in found.items() if times[old] == 1 or new == old}
+    found = _shown_by(_parsed(up), _EVERY_ROW)
+    if down is not None:
+        back = {old.lower(): new.lower() for old, new in _shown_by(_parsed(down), _EVERY_ROW | _SOME_ROWS).items()}
+        found = {new: old for new, old in found.items() if back.get(old.lower()) == new.lower()}
+    times = Counter(old.lower() for old in found.values())
+    return {new: old for new, old in found.items() if times[old.lower()] == 1 or new.lower() == old.lower()}
 
 
-def _shown(query: str) -> dict[str, str] | None:
-    """Map output columns to the input columns that the query shows unchanged; None unless it is a plain SELECT of every row."""
+def _parsed(query: str) -> exp.Expr:
+    # As the view is called: before a dot, the collection's own name is a struct's.
+    return parse_one(_PLACEHOLDER.sub(lambda match: quote(f"{RESERVED_PREFIX}_{match[1]}"), query))
+
+
+def _shown_by(query: exp.Expr, parts: frozenset[str]) -> dict[str, str]:
+    """Map output columns to the input columns that a SELECT shows unchanged; none if it has other ``parts``, or renames them on the way."""
     from sqlglot import exp
 
-    # As the view is called: before a dot, the collection's own name is a struct's.
-    tree = parse_one(_PLACEHOLDER.sub(lambda match: quote(f"{RESERVED_PREFIX}_{match[1]}"), query))
-    if not isinstance(tree, exp.Select) or any(value for name, value in tree.args.items() if name not in _PLAIN):
-        return None
-    table = tree.args["from_"].this
-    if not isinstance(table, exp.Table):
-        return None
+    if not isinstance(query, exp.Select) or any(value for name, value in query.args.items() if name not in parts):
+        return {}
+    source = query.args["from_"].this
+    if any(value for name, value in source.args.items() if name not in ("this", "alias")) or source.alias_column_names:
+        return {}
+    inner = None if isinstance(source, exp.Table) else _shown_by(source.this, parts) if isinstance(source, exp.Subquery) else {}
+    below = None if inner is None else {name.lower(): column for name, column in inner.items()}
     found = {}
-    for item in tree.expressions:
+    for item in query.expressions:
         column = item.unalias()
-        if isinstance(column, exp.Column) and column.table in ("", table.alias_or_name) and not column.args.get("db"):
-            found[item.alias_or_name] = column.name
+        if isinstance(column, exp.Column) and column.table.lower() in ("", source.alias_or_name.lower()) and not column.args.get("db"):
+            name = column.name if below is None else below.get(column.name.lower())
+            if name is not None:
+                found[item.alias_or_name] = name
     return found
 
 
 #: The parts of a SELECT that neither take rows away nor add any.
-_PLAIN = frozenset({"expressions", "from_", "kind"})
+_EVERY_ROW = frozenset({"expressions", "from_", "kind"})
+#: Those that take some away, or put them in order, and give no column another name.
+_SOME_ROWS = frozenset({"where", "distinct", "order", "limit"})

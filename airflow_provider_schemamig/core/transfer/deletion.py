@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated, TableMissing
+from airflow_provider_schemamig.core.delta.features import CatalogManagedTable
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
 from airflow_provider_schemamig.core.ledger.history import read_history
@@ -66,6 +67,8 @@ def _why_left(
         head = look_at_head(env.table_store(shard.uri, shard.table_id))
     except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
         return ""
+    except CatalogManagedTable:
+        return "a catalog manages it by now"
     if head.is_another:
         return MADE_ANEW
     if not state.is_before_restore(shard.retired_by or shard.generation):

@@ -82,6 +82,21 @@ def test_backfilled_by_the_target_a_restore_takes_nothing_back_before_the_origin
     assert {row["id"]: row["d"] for row in two.rows("b")} == {1: 7, 2: 7, 3: 9}
 
 
+def test_backfilled_by_a_release_that_the_target_took_back_hinders_no_restore(tmp_path: Path) -> None:
+    two = make(tmp_path, KEYED)
+    two.insert("a", {"id": 1, "v": "of a"})
+    two.bring("a", "b")
+    restore(two.env("b"), two.env("a"), TRIPS, allow_lossy=True, jobs=lambda: two.runner)
+    two.insert("b", {"id": 2, "v": "of b"})
+    two.bring("b", "a")
+    two.upgrade("b", to=2)
+    two.rollback("b")
+    two.bring("b", "a")
+    two.insert("a", {"id": 3, "v": "of a"})
+    restore(two.env("a"), two.env("b"), TRIPS, jobs=lambda: two.runner)
+    assert caught_up(two, "ab", "ba")
+
+
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["with a key", "without a key"])
 def test_backfilled_one_way_in_either_order_nothing_stops(schema: str, order: str, tmp_path: Path) -> None:

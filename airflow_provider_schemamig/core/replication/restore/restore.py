@@ -279,7 +279,8 @@ def _check_own(ends: StreamEnds, stream: Stream, source: CopiedTable, table: Eve
     """Raise RestoreWouldLose for rows that did not come from the origin, and that it did not have at the version that is copied."""
     tables = [table]
     for looked_at in tables:
-        found = _own_commits(stream, looked_at, _known_to_origin(ends, ends.back(stream.collection), source, looked_at))
+        columns = Columns(looked_at.store, ends.target.state, looked_at.shard.shard, looked_at.head.version)
+        found = _own_commits(stream, looked_at, columns, _known_to_origin(ends, ends.back(stream.collection), source, looked_at))
         own, gone = found.versions, dict(found.rolled_back)
         if own:
             raise RestoreWouldLose(collection=stream.collection, uri=looked_at.uri, commits=len(own), first=own[-1])
@@ -319,11 +320,12 @@ class _OwnCommits:
     is_from_tables_before: bool
 
 
-def _own_commits(stream: Stream, table: EventTable, oldest: int) -> _OwnCommits:
+def _own_commits(stream: Stream, table: EventTable, columns: Columns, oldest: int) -> _OwnCommits:
     """Return the target's own commits above ``oldest``, up to which the origin has all, or since the last restore from there.
 
     What came from a third environment is not among them: how far the origin has that is said by its own stream from there. A backfill is
-    one where the origin follows the target: the stream back brings it, and the restored table would lack it.
+    one where the origin follows the target, unless its release was taken back: the stream back brings it, and the restored table would
+    lack it.
     """
     found: list[int] = []
     rolled_back: dict[str, int] = {}
@@ -333,7 +335,8 @@ def _own_commits(stream: Stream, table: EventTable, oldest: int) -> _OwnCommits:
                 return _OwnCommits(found, rolled_back, is_from_tables_before=False)
             if commit.is_rollback:
                 rolled_back[commit.rolled_back] = commit.version
-            if commit.changes_rows and not (commit.is_ours and (oldest == NOTHING or not commit.is_backfill)):
+            is_brought = oldest != NOTHING and commit.is_backfill and not columns.was_rolled_back(commit.version)
+            if commit.changes_rows and (is_brought or not commit.is_ours):
                 found.append(commit.version)
     except LogTruncated:
         return _OwnCommits(found, rolled_back, is_from_tables_before=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.seal import unseal
+from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, Pin, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
@@ -154,8 +155,6 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     commit_transitions(leader, IntentKind.CONTRACT, [item.transition for item in ended if item.transition is not None])
 
     left = left_alone(leader.env, leader.state, retired)
-    for pinned in [pinned for shard in retired if shard.adopted for pinned in pins_of(leader.state, shard.shard)]:
-        release_pin(leader.env, leader.ledger, pinned)  # whoever gets the table back gets it with settings of its own
 
     def delete(shard: Shard) -> float:
         started = time.monotonic()
@@ -193,11 +192,20 @@ def _check_droppable(leader: LeaderWriter, hold: Hold) -> None:
 
 
 def _unmanage_table(leader: LeaderWriter, shard: Shard) -> None:
-    """Give an adopted table back to its owners.
+    """Give an adopted table back to its owners, as far as they have not made it one that we must not write to."""
+    try:
+        _give_back(leader, shard)
+    except (UnsupportedFeature, CatalogManagedTable) as error:
+        leader.notes.append(f"{shard.collection}: {shard.uri} was adopted and stays, unmanaged, and sealed or pinned as it is: {error}")
 
-    The table of a removed collection is opened; one whose rows live on in another shard stays sealed, or somebody would go on writing into
-    a table that nobody reads.
+
+def _give_back(leader: LeaderWriter, shard: Shard) -> None:
+    """Put a pinned table's settings back, and open the table of a removed collection.
+
+    One whose rows live on in another shard stays sealed, or somebody would go on writing into a table that nobody reads.
     """
+    for pinned in pins_of(leader.state, shard.shard):
+        release_pin(leader.env, leader.ledger, pinned)
     if shard.successor is not None:
         leader.notes.append(
             f"{shard.collection}: {shard.uri} was adopted, so its files stay; it stays sealed, its rows are in {shard.successor}"
@@ -205,10 +213,10 @@ def _unmanage_table(leader: LeaderWriter, shard: Shard) -> None:
         return
     store = table_store(leader.env, leader.state, shard.shard)
     head = head_or_none(store)
-    leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it stays where it is, unmanaged")
     if head is not None and head.sealed_for is not None:
         committed = unseal(store, head, leader.fence(shard.shard), leader.tag("unseal"), since=head.version)
         require_durable(shard.collection, [committed])
+    leader.notes.append(f"{shard.collection}: {shard.uri} was adopted, so it stays where it is, unmanaged")
 
 
 def _mark(state: State, hold: Hold, to: HoldState) -> list[Update]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -121,6 +122,34 @@ def test_adopted_upgrades_a_table_that_was_pinned_is_given_back_with_its_own_set
     found = tables.snapshot(table).metadata["configuration"]
     assert {key: found.get(key) for key in (FILES, LOG)} == {key: own.get(key) for key in (FILES, LOG)}
     assert not site.state.pins
+
+
+NOT_OURS: dict[str, dict[str, object]] = {
+    "a feature that we do not know": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["somethingNew", "appendOnly"]},
+    "a catalog's": {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["catalogManaged"],
+        "writerFeatures": ["catalogManaged"],
+    },
+}
+
+
+@pytest.mark.parametrize("is_pinned", [False, True], ids=["", "pinned"])
+@pytest.mark.parametrize("protocol", NOT_OURS.values(), ids=NOT_OURS)
+def test_adopted_upgrades_the_hold_ends_over_a_table_that_is_not_for_us_to_write_any_more(
+    site: Site, protocol: dict[str, object], is_pinned: bool
+) -> None:
+    table = site.folder / "out" / "flights"
+    if is_pinned:
+        pin(site.env, "flights", "me", 1000)
+    begin(site, *REMOVED)
+    site.upgrade()
+    (table / "_delta_log" / f"{tables.newest(table) + 1:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    done = commands.contract(site.env, at_once=True)
+    assert any("flights" in note for note in done.notes)
+    assert not site.state.pins
+    site.check("1.1.0")
 
 
 def test_a_replaced_one_comes_back_adopted(site: Site) -> None:
