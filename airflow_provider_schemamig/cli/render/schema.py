@@ -52,7 +52,7 @@ def cluster_view(document: Document) -> RenderableType:
         _nodes(document["env_id"], cluster["nodes"]),
         Text(),
         *_groups("all collections", cluster["groups"]),
-        *_differences(document["env_id"], cluster["collections"]),
+        *_differences(cluster["collections"]),
         *_streams([*document["streams"], *elsewhere]),
         *_unreadable(document),
     )
@@ -144,7 +144,7 @@ def _groups(what: str, groups: Sequence[Document]) -> Iterator[Text]:
         yield Text.assemble((what, "cyan"), "  ", (short_hash(group["hash"]), "green"), f"  {'; '.join(marked)}")
 
 
-def _differences(own: str, collections: Mapping[str, Document]) -> Iterator[RenderableType]:
+def _differences(collections: Mapping[str, Document]) -> Iterator[RenderableType]:
     """Yield, for a collection that is not the same everywhere, its hashes, and how each differs from the first one's columns."""
     for name, item in list(collections.items())[:LINES_SHOWN]:
         words, style = _VERDICTS[item["verdict"]]

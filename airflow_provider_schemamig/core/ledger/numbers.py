@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger.codec import RawRow
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX, Epoch, Generation
-from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_id
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -89,14 +89,14 @@ def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterab
     return Numbers(max(generations), max(epochs), tuple(notes))
 
 
-def shard_folders(store: Store, system_folder: str) -> Iterator[str]:
+def shard_folders(store: ReadStore, system_folder: str) -> Iterator[str]:
     """Yield the keys of the folders below an environment's root whose name is one that we give to tables; nothing else is ours to judge."""
     for collection in store.folders(""):
         if collection != system_folder:
             yield from (f"{collection}/{name}" for name in store.folders(collection) if is_shard_id(name))
 
 
-def fences(table: Store) -> dict[str, int]:
+def fences(table: ReadStore) -> dict[str, int]:
     """Return, by the id of an environment, the highest transaction version that a fence or a statement of its leaders has on a table."""
     found: dict[str, int] = {}
     for app_id, version in read_txns(table, f"{RESERVED_PREFIX}:").items():

@@ -185,7 +185,7 @@ class State:
 
     @property
     def progress(self) -> Mapping[tuple[str, ...], Progress]:
-        """Return the progress rows by (collection, stage, to_generation), all text."""
+        """Return the progress rows by (collection, stage, generation), all text."""
         return self.rows(Progress, lambda key: tuple(key.split("/")))
 
     @property

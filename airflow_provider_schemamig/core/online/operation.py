@@ -1,4 +1,4 @@
-"""What an online change does to a live table, as data: steps, each with the F1 state that it leads to.
+"""What an online change does to a live table, as data: steps, each with the element state that it leads to.
 
 An operation is one element's way from ABSENT to PUBLIC along its class's path (``schema.elements.PATHS``, which the model checker
 proves). A step is a metadata commit only if it changes what a writer must do; all else is a row of the ledger. Each file beside this one

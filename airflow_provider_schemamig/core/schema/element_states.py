@@ -1,7 +1,8 @@
 """The state machine of online schema changes: one table, which the engine runs and the model checker proves.
 
 An element is something that a change adds to a live table or takes away: a column, a rule, an index. It walks its class's path one state
-at a time, so that writers one state apart cannot harm each other's rows; removal and undo walk the same path backwards (Definition 3).
+at a time, so that writers one state apart cannot harm each other's rows; removal, and going back half way, walk the same path backwards
+(docs/online-changes.md has why).
 """
 
 from __future__ import annotations

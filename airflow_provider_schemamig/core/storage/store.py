@@ -121,7 +121,7 @@ def probe_put_if_absent(store: Store, prefix: str) -> None:
             store.delete(key)
 
 
-def _check_read(store: Store, key: str, expected: bytes) -> None:
+def _check_read(store: ReadStore, key: str, expected: bytes) -> None:
     try:
         found = store.get(key)
     except ObjectMissing:
@@ -132,7 +132,7 @@ def _check_read(store: Store, key: str, expected: bytes) -> None:
         raise StoreUnfit(uri=store.location.uri, reason="a read does not give what was written last")
 
 
-def _check_listing(store: Store, folder: str, one: str, two: str) -> None:
+def _check_listing(store: ReadStore, folder: str, one: str, two: str) -> None:
     if not {one, two} <= set(store.names(folder)):
         raise StoreUnfit(uri=store.location.uri, reason="its listing lacks what it has just acknowledged")
     after = store.names(folder, start_after=one)

@@ -76,12 +76,10 @@ class Rewriting:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """One batch: files and bytes of before and after, its rows, and the version that moved them."""
+    """One batch: the files and bytes that were read, their rows, and the version that exchanged them."""
 
     files: int
     bytes: int
-    files_after: int
-    bytes_after: int
     rows: int
     version: int
 
@@ -135,8 +133,8 @@ def rewrite_files(
         raise
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
     end_table(store, folder)
-    before, after = (sum(int(file.get("size") or 0) for file in found) for found in (files, added))
-    return Rewritten(len(files), before, len(added), after, rows, appended.version), appended
+    size = sum(int(file.get("size") or 0) for file in files)
+    return Rewritten(len(files), size, rows, appended.version), appended
 
 
 def _write(

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
-from airflow_provider_schemamig.core.storage import Store
+from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import now_millis
 from airflow_provider_schemamig.core.transfer.errors import FilesDiffer
@@ -31,7 +31,7 @@ def make_table(store: Store, folder: str, operation: str, actions: Sequence[RawA
     store.put(f"{folder}/{commit_key(0)}", encode_actions([{"commitInfo": info}, *actions]))
 
 
-def files_in(env: EnvironmentRoot, store: Store, folder: str, collection: CollectionName, *, data_change: bool) -> list[RawAction]:
+def files_in(env: EnvironmentRoot, store: ReadStore, folder: str, collection: CollectionName, *, data_change: bool) -> list[RawAction]:
     """Return what Spark wrote, as ``add`` actions of the table itself. Raises FilesDiffer."""
     own = env.table_store(store.location.child(folder).uri)
     files = [add for _, add in sorted(active_files(own, read_head(own).version).items())]

@@ -5,9 +5,9 @@ try may have been lost), it is not the expected one, ``new`` cannot be reached. 
 
 What may be reached is what Delta makes by metadata alone: a column added that may be NULL, NOT NULL dropped, a
 column dropped, all that also inside structs and arrays; and what Delta adds to the list: widening, defaults, properties, dropped CHECKs,
-and changes inside maps. Differences to the seed: order and comments are no part of a schema here (Delta finds columns by name, so they
-ride along), and a dropped name may come back, because column mapping gives the new column an identity of its own. A column that is
-called otherwise is a drop and an add, as there: renames, and all that reads rows, need a release.
+and changes inside maps. Order and comments are no part of a schema here (Delta finds columns by name, so they ride along), and a dropped
+name may come back, because column mapping gives the new column an identity of its own. A column that is called otherwise is a drop and an
+add: renames, and all that reads rows, need a release.
 """
 
 from __future__ import annotations

@@ -265,9 +265,9 @@ def test_backfill_effort() -> None:
     """Three times what was due at first is allowed, also if that was next to nothing."""
     effort = Effort(2)
     for _ in range(3):
-        effort = effort.after(Rewritten(2, 0, 1, 0, 0, 7))
+        effort = effort.after(Rewritten(2, 0, 0, 7))
         effort.check(DEFAULT, NAME)
     with pytest.raises(BackfillStarved) as caught:
-        effort.after(Rewritten(1, 0, 1, 0, 0, 8)).check(DEFAULT, NAME)
+        effort.after(Rewritten(1, 0, 0, 8)).check(DEFAULT, NAME)
     assert (caught.value.first, caught.value.rewritten, caught.value.retryable) == (2, 7, True)
     Effort(0).check(DEFAULT, NAME)

@@ -127,7 +127,7 @@ class _Shower:
     def value(self, array: Any, old: DataType, new: DataType, origin: str, path: str, target: Any) -> Any:
         match old, new:
             case Struct(), Struct():
-                return self._struct(array, old, new, origin, path, target)
+                return self._struct(array, old, new, path, target)
             case Array(), Array():
                 return self._list(array, old, new, origin, path, target)
             case Map(), Map():
@@ -135,7 +135,7 @@ class _Shower:
             case _:
                 return _cast(array, target)
 
-    def _struct(self, array: Any, old: Struct, new: Struct, origin: str, path: str, target: Any) -> Any:
+    def _struct(self, array: Any, old: Struct, new: Struct, path: str, target: Any) -> Any:
         import pyarrow as pa
 
         types = {f.name: f.type for f in old.fields}

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import IN_COMMIT_TIMESTAMPS
-from airflow_provider_schemamig.core.storage import ObjectExists, StorageUnreachable, Store, WriteReceipt
+from airflow_provider_schemamig.core.storage import ObjectExists, ReadStore, StorageUnreachable, Store, WriteReceipt
 from airflow_provider_schemamig.core.times import now_millis
 
 #: Raises if a commit that came in between forbids ours.
@@ -76,7 +76,7 @@ def _put(store: Store, version: int, data: bytes, txn_id: str) -> WriteReceipt |
         return None
 
 
-def _id_at(store: Store, version: int) -> str | None:
+def _id_at(store: ReadStore, version: int) -> str | None:
     """Return the txnId of a commit ("" if it has none); None if there is no commit."""
     try:
         return str(read_commit(store, version).info.get("txnId", ""))
@@ -84,7 +84,7 @@ def _id_at(store: Store, version: int) -> str | None:
         return None
 
 
-def _judge_winners(store: Store, version: int, judge: Judge) -> int:
+def _judge_winners(store: ReadStore, version: int, judge: Judge) -> int:
     """Pass the commit at ``version`` and all after it to ``judge``, and return the first free version."""
     judge(read_commit(store, version))
     while True:
@@ -96,7 +96,7 @@ def _judge_winners(store: Store, version: int, judge: Judge) -> int:
         judge(commit)
 
 
-def _encode(store: Store, version: int, base: int, entry: Entry, txn_id: str, in_commit_timestamps: bool) -> bytes:
+def _encode(store: ReadStore, version: int, base: int, entry: Entry, txn_id: str, in_commit_timestamps: bool) -> bytes:
     now = now_millis()
     info: dict[str, Any] = {
         "timestamp": now,
@@ -116,7 +116,7 @@ def _encode(store: Store, version: int, base: int, entry: Entry, txn_id: str, in
     return encode_actions([{"commitInfo": info}, *entry.actions])
 
 
-def _timestamp_of(store: Store, version: int) -> int:
+def _timestamp_of(store: ReadStore, version: int) -> int:
     """Return a commit's timestamp, above which the next one has to be: in-commit timestamps grow strictly, whatever the clocks say."""
     info = read_commit(store, version).info
     return int(info.get("inCommitTimestamp", info.get("timestamp", 0)))

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.metadata.validate import TableState, 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import AddCheck, Change, SetNotNull
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
-from airflow_provider_schemamig.core.storage import Store, WriteReceipt, require_safe_log_store
+from airflow_provider_schemamig.core.storage import ReadStore, Store, WriteReceipt, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
 
 
@@ -144,7 +144,7 @@ def commit_edited(
     return Committed(head, appended.receipt)
 
 
-def _still_fenced(store: Store, base: Head, after: Head, fence: Fence, txns: Mapping[str, int]) -> SeenFence | None:
+def _still_fenced(store: ReadStore, base: Head, after: Head, fence: Fence, txns: Mapping[str, int]) -> SeenFence | None:
     """Return the fence that the table is known to have once a commit follows ``base``, and such as ``_judge`` lets pass: they bring no
     properties, by which alone a table forgets, and no later epoch."""
     known = known_head(store)

@@ -76,12 +76,12 @@ def check_fence(store: ReadStore, fence: Fence, since: int, upto: int) -> None:
         fence.check_version(read_fence(store, fence.app_id))
 
 
-def read_fence(store: ReadStore, app_id: str, at: int | None = None) -> int | None:
-    """Return the highest transaction version a table has (``at``: had at this version) of an application id, or None.
+def read_fence(store: ReadStore, app_id: str) -> int | None:
+    """Return the highest transaction version a table has of an application id, or None.
 
     Raises TableMissing, LogTruncated.
     """
-    return _newest(_parts(store, list_log(store, at)), app_id)
+    return _newest(_parts(store, list_log(store)), app_id)
 
 
 def _newest(parts: Iterable[LogCommit | LogSnapshot], app_id: str) -> int | None:

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.names import Epoch, Generation
-from airflow_provider_schemamig.core.storage import InvalidLocation, Location, ObjectExists, ObjectMissing, Store
+from airflow_provider_schemamig.core.storage import InvalidLocation, Location, ObjectExists, ObjectMissing, ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 _MANIFEST = "backup.json"
@@ -134,7 +134,7 @@ def restore(env: EnvironmentRoot, folder: str) -> RestoredLedger:
     return RestoredLedger(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
 
 
-def _check_content(store: Store, checksums: Mapping[str, str], folder: str) -> None:
+def _check_content(store: ReadStore, checksums: Mapping[str, str], folder: str) -> None:
     """Raise BackupUnusable where a file of this name is there, and is not the one of this checksum: it is of something else."""
     there = {f"{place}/{name}" for place in {key.rpartition("/")[0] for key in checksums} for name in store.names(place)}
     for key in sorted(there & checksums.keys()):
@@ -142,7 +142,7 @@ def _check_content(store: Store, checksums: Mapping[str, str], folder: str) -> N
             raise _other_content(folder, key)
 
 
-def _begun(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: str) -> set[str]:
+def _begun(env: EnvironmentRoot, store: ReadStore, manifest: _Manifest, folder: str) -> set[str]:
     """Return the keys of the log files that are there already.
 
     Raises BackupUnusable, unless these are what an earlier try left: one that lives needs none of the leaps of a restore.
@@ -183,7 +183,7 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
         raise
 
 
-def _other_try_leapt(store: Store, leap: str) -> bool:
+def _other_try_leapt(store: ReadStore, leap: str) -> bool:
     """Return whether another try of this restore put its own commit on top. Its data lies there already."""
     return store.exists(leap) and is_leap(store.get(leap))
 
@@ -268,14 +268,14 @@ def _put(store: Store, key: str, data: bytes, other: BackupUnusable) -> None:
             raise other from error
 
 
-def _of_the_ledger(source: Store, key: str) -> bytes:
+def _of_the_ledger(source: ReadStore, key: str) -> bytes:
     try:
         return source.get(key)
     except ObjectMissing as error:
         raise LedgerDamaged(where=key, reason="the file is not there") from error
 
 
-def _keys(reader: LedgerReader, store: Store, version: int) -> Iterator[str]:
+def _keys(reader: LedgerReader, store: ReadStore, version: int) -> Iterator[str]:
     """Yield all that is written once. ``_last_checkpoint`` is not, and only a hint: without it the log is listed."""
     yield from (f"{FOLDER}/{name}" for name in reader.table.files())
     yield from (f"{PLANS}/{name}" for name in store.names(PLANS))
@@ -314,7 +314,7 @@ class _Manifest:
         return tuple(sorted({self.leap, *(key for key in self.checksums if key.startswith(f"{LOG}/"))}, key=_restore_order))
 
 
-def _manifest(source: Store, folder: str) -> _Manifest:
+def _manifest(source: ReadStore, folder: str) -> _Manifest:
     try:
         document = json.loads(source.get(_MANIFEST))
         manifest = _Manifest(int(document["version"]), document.get("uri"), dict(document["files"]))
@@ -328,7 +328,7 @@ def _manifest(source: Store, folder: str) -> _Manifest:
     return manifest
 
 
-def _checked(source: Store, folder: str, key: str, checksum: str) -> bytes:
+def _checked(source: ReadStore, folder: str, key: str, checksum: str) -> bytes:
     try:
         data = source.get(_kept_as(key))
     except ObjectMissing as error:

@@ -105,7 +105,7 @@ class SwapIntent(TransitionIntent):
 class SealIntent(Intent):
     """No write is to enter the table until the release is committed."""
 
-    #: After this moment any next leader may unseal.
+    #: After this moment nobody commits upon it any more. A next leader lifts it at any time.
     deadline: pendulum.DateTime
     #: Whoever would commit upon it finds it gone: the table is unsealed.
     is_given_up: bool = False

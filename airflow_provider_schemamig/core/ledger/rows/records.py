@@ -297,7 +297,7 @@ class UnreleasedChange:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """What an online change adds to, drops from or changes on a live table, with its F1 state."""
+    """What an online change adds to, drops from or changes on a live table, with its state (``schema.element_states``)."""
 
     COLLECTION: ClassVar[str] = "elements"
     #: As the source release calls it.

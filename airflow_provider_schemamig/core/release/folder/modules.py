@@ -197,7 +197,7 @@ class _Reader:
                 try:
                     positional = [self._literal(arg) for arg in args]
                     named = self._named(keywords)
-                    self.steps.append((self._make(name, positional, named, node.lineno), node.lineno))
+                    self.steps.append((self._make(name, positional, named), node.lineno))
                 except FileRefusal as refusal:
                     self.refusals.append(refusal)
                 except InvalidStep as refusal:
@@ -206,7 +206,7 @@ class _Reader:
             case _:
                 self.refusals.append(ForbiddenStatement(file=self.file, line=node.lineno, statement=self._source(node)))
 
-    def _make(self, name: str, positional: list[Any], named: dict[str, Any], line: int) -> Step:
+    def _make(self, name: str, positional: list[Any], named: dict[str, Any]) -> Step:
         factory = FACTORIES[name]
         try:
             bound = inspect.signature(factory).bind(*positional, **named)

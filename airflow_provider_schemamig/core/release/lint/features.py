@@ -16,8 +16,8 @@ from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Map, Primitive, walk
 
 
-def features_of(old: Declaration, changes: Iterable[Change]) -> Mapping[str, str]:
-    """Map each feature to the first change of an evolution of ``old`` that needs it, in words."""
+def features_of(changes: Iterable[Change]) -> Mapping[str, str]:
+    """Map each feature to the first change that needs it, in words."""
     found: dict[str, str] = {}
     for change in changes:
         for feature in _needs(change):
@@ -39,7 +39,7 @@ def features_before(release: Release, name: CollectionName, version: Version | N
         if old is None or not (step is None or isinstance(step, Evolution | Removal)):
             return frozenset(found | _of_new(new))
         if isinstance(step, Evolution):
-            found |= set(features_of(old, diff(old, new, step.renames).changes))
+            found |= set(features_of(diff(old, new, step.renames).changes))
         name = source
     first = release.declarations(versions[0]).get(name) if versions else None
     return frozenset(found if first is None else found | _of_new(first))

@@ -51,7 +51,7 @@ class SchemaStatus:
         return bool(self.node.waiting)
 
     def health(self) -> dict[str, Any]:
-        """Return the schema's part of a health check, in the seed's form; degraded while a stream waits."""
+        """Return the schema's part of a health check; degraded while a stream waits."""
         paused = any(stream.pause is not None for stream in self.streams)
         stopped = any(stream.error is not None for stream in self.streams)
         schema = {"status": "warning" if self.waiting else "ok", "schema_hash": self.node.set_hash, "paused": paused, "stopped": stopped}

@@ -286,7 +286,7 @@ def leading(state: State, generation: Generation, *, task: str, states: Sequence
     return deployment, row
 
 
-def keep_fences(leader: LeaderWriter) -> None:
+def keep_fences(leader: LeaderView) -> None:
     """Put the fence anew on tables that have forgotten it: somebody had them forget transaction identifiers, and a checkpoint came then.
 
     Before any work of a leader, and also on tables that it has nothing to do with: after a restore of the ledger, statements of the lost

@@ -86,7 +86,7 @@ def _leader_of(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWr
     return lead(env, state.leader.generation, listen, task="revert", states=states)
 
 
-def _refuse_others(leader: LeaderWriter, name: CollectionName) -> None:
+def _refuse_others(leader: LeaderView, name: CollectionName) -> None:
     """Work that is not ours, or of a schema: who began it knows how to end it."""
     for intent in leader.state.intents_of(leader.state.objects[name].shard):
         if not isinstance(intent, DriftRevertIntent):
@@ -94,7 +94,7 @@ def _refuse_others(leader: LeaderWriter, name: CollectionName) -> None:
             raise CollectionInUse(collection=name, what=f"a change of its table was begun and not ended ({intent.kind.value})", first=first)
 
 
-def _store(leader: LeaderWriter, name: CollectionName) -> Store:
+def _store(leader: LeaderView, name: CollectionName) -> Store:
     return table_store(leader.env, leader.state, leader.state.objects[name].shard)
 
 

@@ -29,7 +29,7 @@ def clean_up(leader: LeaderWriter) -> None:
     stale = stale_shards(leader.state, leader.generation)
     for generation in sorted({*(shard.generation for shard in (*stale, *_copied(leader))), *_ended_since(leader)}):
         remove_scratch(leader.env, generation)
-    remove_shards(leader, stale, "cleanup")
+    remove_shards(leader, stale)
 
     def forget(state: State) -> list[Update]:
         held = {hold.generation for hold in open_holds(state)}  # a rollback needs to know what they built
@@ -52,7 +52,7 @@ def _is_left_behind(state: State, pinned: Pin, generation: Generation) -> bool:
     """Return whether a pin is a generation's that is over, or its table is gone; a person's stays until the person takes it back."""
     if pinned.shard not in state.shards:
         return True
-    return pinned.holder.isdecimal() and int(pinned.holder) <= generation
+    return pinned.holder in {str(known) for known in state.deployments if known <= generation}
 
 
 def remove_scratch(env: EnvironmentRoot, generation: Generation) -> None:
@@ -70,15 +70,15 @@ def _ended_since(leader: LeaderView) -> list[Generation]:
     return [known.generation for known in earlier if known.generation >= last]
 
 
-def _copied(leader: LeaderWriter) -> list[Shard]:
+def _copied(leader: LeaderView) -> list[Shard]:
     """Return the shards that this generation copied: a killed copy leaves scratch tables."""
     rows = [row for row in leader.state.replacements.values() if row.generation == leader.generation]
     return [leader.state.shards[row.shard] for row in rows if row.shard in leader.state.shards and leader.plan.of_kind(Copy)]
 
 
-def remove_shards(leader: LeaderWriter, shards: Sequence[Shard], kind: str) -> None:
+def remove_shards(leader: LeaderWriter, shards: Sequence[Shard]) -> None:
     """Remove the files, and after them the rows: a crash in between is found and finished by the next clean-up."""
-    deleted = delete_tables(leader.env, leader.state, shards, kind, leader.listen)
+    deleted = delete_tables(leader.env, leader.state, shards, "cleanup", leader.listen)
     leader.results += deleted.results
     leader.notes += deleted.notes
     if shards:

@@ -100,7 +100,7 @@ def _end_notes(state: State, hold: Hold) -> list[str]:
     return [f"the hold of generation {hold.generation} has ended: there is no way back to {hold.source} any more"]
 
 
-def check_unused(leader: LeaderWriter, hold: Hold) -> None:
+def check_unused(leader: LeaderView, hold: Hold) -> None:
     raise_refusals(tuple(holds_in_use([hold], live_nodes(leader.env, pendulum.now("UTC")))))
 
 
@@ -183,7 +183,7 @@ def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
             yield found
 
 
-def _check_droppable(leader: LeaderWriter, hold: Hold) -> None:
+def _check_droppable(leader: LeaderView, hold: Hold) -> None:
     """Raise NotApplicable if a table would not let go of what the end of the hold drops."""
     for table in hold.tables:
         name = live_collection(leader.state, table.shard)

@@ -129,7 +129,7 @@ class _Run:
             for operation, step in online_round.row_steps:
                 if self._element(operation).checked_version is None:
                     self._pace.begin_step("change", self._schedule.collection)
-                    self._do(number, operation, step)
+                    self._do(operation, step)
 
     # -- the ledger's elements --------------------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class _Run:
         head = read_head(self._store)
         return any(is_in_place(reached, head) for reached in self._schedule.reached[number:])
 
-    def _do(self, number: int, operation: Operation, step: RowStep) -> None:
+    def _do(self, operation: Operation, step: RowStep) -> None:
         element, item = replace(self._element(operation), state=step.state, since=pendulum.now("UTC")), self._schedule
         self._put({operation: element})
         match step:

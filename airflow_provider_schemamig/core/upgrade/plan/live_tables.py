@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differ
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
-from airflow_provider_schemamig.core.storage import Location, Store
+from airflow_provider_schemamig.core.storage import Location, ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NamesUnderWay, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
@@ -100,14 +100,14 @@ def _head_of(env: EnvironmentRoot, state: State, collection: CollectionName) -> 
         raise
 
 
-def head_or_none(store: Store) -> Head | None:
+def head_or_none(store: ReadStore) -> Head | None:
     try:
         return read_head(store)
     except TableMissing:
         return None
 
 
-def look_or_none(store: Store) -> Head | None:
+def look_or_none(store: ReadStore) -> Head | None:
     """Return what ``head_or_none`` does, but also the head of another table than the one known to lie there, which says so."""
     try:
         return look_at_head(store)

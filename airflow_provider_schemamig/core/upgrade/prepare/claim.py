@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
@@ -127,14 +127,14 @@ def _check_source(state: State, plan: Plan) -> None:
         raise EnvironmentMoved(planned=str(planned or "none"), current=str(current or "none"))
 
 
-def _has_plan(ledger: LedgerWriter, state: State, known: Deployment, plan: Plan) -> bool:
+def _has_plan(ledger: LedgerReader, state: State, known: Deployment, plan: Plan) -> bool:
     """Return whether a claim has this plan, also if holds that it was to end have ended since."""
     if known.plan_digest == plan.digest:
         return True
     return known.end_hold and plan.still_is(Plan.from_document(read_plan(ledger.env, known.plan_digest)), state)
 
 
-def _own_claim(ledger: LedgerWriter, state: State, plan: Plan, request: Claim) -> Deployment | None:
+def _own_claim(ledger: LedgerReader, state: State, plan: Plan, request: Claim) -> Deployment | None:
     leader = state.leader.generation if state.leader is not None else 0
     candidates = [
         deployment

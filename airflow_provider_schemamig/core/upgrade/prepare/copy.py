@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, DeploymentState, Progress, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.spark.errors import ChangeDataMissing, SourceVacuumed, TargetDiverged
@@ -194,7 +194,7 @@ def _is_building(state: State, shard: ShardId) -> bool:
     return shard in state.shards and state.shards[shard].state is ShardState.BUILDING
 
 
-def unless_over(ledger: LedgerWriter, generation: Generation, collection: CollectionName | None, task: str = "copy") -> State:
+def unless_over(ledger: LedgerReader, generation: Generation, collection: CollectionName | None, task: str = "copy") -> State:
     """Return the newest state. Raises WrongState if the generation was given up: what waits, or has long to go, ends then."""
     state = ledger.state()
     found = deployment_of(state, generation).state

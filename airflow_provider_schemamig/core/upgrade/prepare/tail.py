@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from airflow_provider_schemamig.core.ledger.rows import Deployment
-from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
 from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.throttle import Pace
@@ -39,7 +39,7 @@ def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *,
     return tuple(results)
 
 
-def _goes_on(ledger: LedgerWriter, deployment: Deployment) -> bool:
+def _goes_on(ledger: LedgerReader, deployment: Deployment) -> bool:
     return deployment_of(ledger.state(), deployment.generation).may_be_promoted
 
 

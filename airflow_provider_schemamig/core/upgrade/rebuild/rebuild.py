@@ -115,7 +115,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     numbers = highest_numbers(env, (), [place.uri for place in places])
     if numbers.is_exhausted:
         raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
-    shards = [_shard(table, env_id, stores, numbers) for table in found]
+    shards = [_shard(table, env_id, numbers) for table in found]
     notes = (*_notes(declared, found, left, any(stores.values())), *numbers.notes)
     target = AdoptedRelease(release.name, release.version, None, declared)
     generation, epoch = numbers.leapt
@@ -249,7 +249,7 @@ def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str
     return state.config.env_id if state is not None else str(uuid4())
 
 
-def _shard(table: FoundTable, env_id: str, stores: Mapping[str, Mapping[str, int]], numbers: Numbers) -> Shard:
+def _shard(table: FoundTable, env_id: str, numbers: Numbers) -> Shard:
     """Return the shard of a table: one of ours by its folder, another one as an adopted one."""
     generation, epoch = numbers.leapt
     name = ShardId(table.uri.rpartition("/")[2])

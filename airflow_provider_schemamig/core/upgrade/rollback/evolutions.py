@@ -124,13 +124,13 @@ def _marked(leader: LeaderView, step: Evolve) -> int:
     return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
 
 
-def _reverted(leader: LeaderWriter, shard: ShardId) -> TransitionIntent | None:
+def _reverted(leader: LeaderView, shard: ShardId) -> TransitionIntent | None:
     """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
     known = leader.state.transition(shard, IntentKind.REVERT, leader.generation)
     return known if known is not None and known.done_version is not None else None
 
 
-def _stands(leader: LeaderWriter, known: TransitionIntent) -> int:
+def _stands(leader: LeaderView, known: TransitionIntent) -> int:
     """Return the version that did it. Raises DriftFound if somebody changed the table since."""
     head = read_head(table_store(leader.env, leader.state, known.shard))
     found = live_differences(known.after, head.declaration(known.after.name))

@@ -65,7 +65,7 @@ def restore_rows_of(leader: LeaderWriter, rewrites: Sequence[RewriteRollback], j
     return {rewrite: _restore_rows(leader, rewrite, jobs) for rewrite in rewrites if rewrite.step.down is not None}
 
 
-def check_restored(leader: LeaderWriter, restored: Mapping[RewriteRollback, int]) -> None:
+def check_restored(leader: LeaderView, restored: Mapping[RewriteRollback, int]) -> None:
     """Check that each new shard is at the version that its old one was brought up to: RESTORE gets through a seal. Raises SourceTouched."""
     for rewrite, version in restored.items():
         head = read_head(table_store(leader.env, leader.state, rewrite.now))

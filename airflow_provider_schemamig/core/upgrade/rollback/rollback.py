@@ -39,6 +39,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import (
+    LeaderView,
     LeaderWriter,
     Outcome,
     deployment_of,
@@ -69,10 +70,10 @@ from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     announce_swaps,
     heads_of,
     hold_again,
+    return_to_release,
     rewrites_to_roll_back,
     seal_new_shards,
     shard_swaps,
-    unseal_again,
     unseal_old_shards,
 )
 from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
@@ -137,7 +138,7 @@ def roll_back(
     else:
         leader.append(lambda state: _closed(state, leader))  # before anything is deleted: nobody goes on with the generation
         with contextlib.suppress(Fenced):  # who leads by now cleans up
-            remove_shards(leader, own_shards(leader), "cleanup")
+            remove_shards(leader, own_shards(leader))
             _clean_up_before(leader)
     outcome = leader.outcome()
     return replace(outcome, source=outcome.target, target=outcome.source)
@@ -206,7 +207,7 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
     return updates
 
 
-def own_shards(leader: LeaderWriter) -> tuple[Shard, ...]:
+def own_shards(leader: LeaderView) -> tuple[Shard, ...]:
     """Return what the deployment was building: nobody ever saw it."""
     return tuple(s for s in leader.state.shards.values() if s.state is ShardState.BUILDING and s.generation == leader.generation)
 
@@ -218,12 +219,12 @@ def _clean_up_before(leader: LeaderWriter) -> None:
     """
     left = [shard for shard in stale_shards(leader.state, leader.generation) if shard.state is ShardState.BUILDING]
     try:
-        remove_shards(leader, left, "cleanup")
+        remove_shards(leader, left)
     except NotOurPlace as refusal:
         leader.notes.append(f"what earlier generations built was not removed: {refusal}")
 
 
-def _closed(state: State, leader: LeaderWriter) -> list[Update]:
+def _closed(state: State, leader: LeaderView) -> list[Update]:
     return [Put(replace(state.deployments[leader.generation], state=DeploymentState.ROLLED_BACK, rolling_back=False))]
 
 
@@ -242,7 +243,7 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
         sealed, kept = _left_behind(leader, swaps)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
-        unseal_again(leader, swaps)
+        return_to_release(leader, swaps)
         raise
     until = kept_until(leader.deployment)
     leader.append(lambda state: _flip(leader, state, reverted, swaps, sealed, until if kept else None))
@@ -251,7 +252,7 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
     leader.report("rollback", None, None, started)
 
 
-def _left_behind(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> tuple[Mapping[ShardId, int], frozenset[ShardId]]:
+def _left_behind(leader: LeaderView, swaps: Sequence[ShardSwap]) -> tuple[Mapping[ShardId, int], frozenset[ShardId]]:
     """Return the versions at which the release's own tables are sealed, and those of them in which rows stay."""
     now = [swap.now for swap in swaps if swap.now is not None]
     sealed = {shard: head.version for shard, head in zip(now, heads_of(leader, now), strict=True) if head is not None}
@@ -285,7 +286,7 @@ def _restore(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: b
     try:
         fill_old_columns(leader, jobs, lossy=allow_lossy)
     except SchemamigError as error:
-        unseal_again(leader, ())
+        return_to_release(leader, ())
         if not isinstance(error, NotInvertible):
             raise
         stays = error
@@ -329,7 +330,7 @@ def _flip(
 
 
 def _unevolved(
-    leader: LeaderWriter,
+    leader: LeaderView,
     state: State,
     step: Evolve,
     reverted: RevertedTables,
@@ -356,7 +357,7 @@ def _unevolved(
 
 
 def _swapped(
-    leader: LeaderWriter, state: State, swap: ShardSwap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]
+    leader: LeaderView, state: State, swap: ShardSwap, goal: dict[CollectionName, Fingerprint], sealed: Mapping[ShardId, int]
 ) -> list[Update]:
     updates: list[Update] = []
     if swap.now is not None and swap.now in state.shards:

@@ -154,14 +154,14 @@ def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[s
         require_durable(swap.collection, [opened])
 
 
-def unseal_again(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
+def return_to_release(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     """Go back to the committed release: unseal what the rollback had sealed, seal what it had unsealed, and open its hold.
 
     Where an evolved table may have gone back already, or one cannot be reached, the ledger stays as it is: the next rollback goes on, or
     the next upgrade puts all of it right, if it can.
     """
-    are_open = list(leader.env.each(lambda swap: _is_unsealed_again(leader, swap), swaps))
-    if not all(are_open) or any(map(is_of_rollback, leader.state.intents.values())):
+    returned = list(leader.env.each(lambda swap: _swapped_back(leader, swap), swaps))
+    if not all(returned) or any(map(is_of_rollback, leader.state.intents.values())):
         return
 
     def forget(state: State) -> list[Update]:
@@ -188,7 +188,8 @@ def hold_again(leader: LeaderWriter) -> None:
         leader.append(unless_begun)
 
 
-def _is_unsealed_again(leader: LeaderView, swap: ShardSwap) -> bool:
+def _swapped_back(leader: LeaderView, swap: ShardSwap) -> bool:
+    """Seal the old shard and unseal the new one. Return whether both could be reached."""
     try:
         if swap.now is not None and swap.old is not None and swap.old in dict(swap.base):
             _seal(leader, swap, swap.old, swap.now)

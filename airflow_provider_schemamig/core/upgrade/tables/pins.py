@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Pin
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -87,7 +87,7 @@ def pins_of(state: State, shard: ShardId) -> list[Pin]:
     return [found for found in state.pins.values() if found.shard == shard]
 
 
-def _bring(env: EnvironmentRoot, ledger: LedgerWriter, shard: ShardId, without: str | None = None) -> None:
+def _bring(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId, without: str | None = None) -> None:
     """Set the table's settings to what the remaining pins ask for, pins that come or go meanwhile included."""
     while True:
         state = ledger.state()

@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, alway
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_done, shown, table_store
 
-#: A local disk's overwritten commits are rare (rewrite.md section 8); after this many rounds something else is wrong.
+#: A local disk's overwritten commits are rare; after this many rounds something else is wrong.
 ROUNDS = 5
 
 

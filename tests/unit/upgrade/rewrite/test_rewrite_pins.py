@@ -214,6 +214,15 @@ def test_two_generations_pin_and_one_dies(found: Rewritten) -> None:
     found.check("1.0.0")
 
 
+@pytest.mark.parametrize("holder", ["9" * 4301, "02"])
+def test_a_persons_name_of_digits_is_no_generation(tmp_path: Path, holder: str) -> None:
+    """One of 4,301 digits is more than Python makes a number of."""
+    lake = two_releases(tmp_path, "CREATE TABLE plain (n INT)", "CREATE TABLE plain (n INT, m INT)", 'evolution("plain")')
+    pin(lake.env, "plain", holder, 1000)
+    lake.upgrade(lake.second)
+    assert [pinned.holder for pinned in lake.state.pins.values()] == [holder]
+
+
 def test_a_pin_whose_table_is_gone(found: Rewritten) -> None:
     pin(found.env, "keyed", "a person", 450)
     upgrade(found, found.env, jobs())

@@ -147,7 +147,7 @@ def _evolved(subject: Subject) -> Iterator[Changed]:
 
 def _first_use(subject: Subject, feature: str) -> Iterator[Hit]:
     for changed in _evolved(subject):
-        causes = features_of(changed.old, changed.changes).get(feature)
+        causes = features_of(changed.changes).get(feature)
         if causes and feature not in features_before(subject.release, changed.old.name, subject.before):
             yield subject.at_step(changed, f"{causes}: where it is new, {FEATURES[feature].locks_out}")
 
