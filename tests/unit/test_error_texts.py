@@ -109,6 +109,29 @@ def test_each_error_says_what_is_wrong_and_what_to_do() -> None:
         assert kind.next_action is not SchemamigError.next_action, kind
 
 
+def test_what_to_do_is_a_sentence(told: list[SchemamigError]) -> None:
+    for error in told:
+        assert error.next_action.endswith((".", '"', "`")), error
+        assert error.next_action[0].isupper() or error.next_action.startswith("`"), error
+
+
+#: Errors of a part of the product -> the pages that say when they come; those of ``PLAIN`` say it themselves.
+PAGES = {
+    "core.testing.errors": ("testing-releases.md", "cli.md"),
+    "core.upgrade.adopt.errors": ("adopting.md",),
+    "core.upgrade.drift.errors": ("adopting.md",),
+}
+PLAIN = {"path_failed", "invalid_released", "unknown_upgrade_path"}
+
+
+@pytest.mark.parametrize("module", PAGES)
+def test_the_errors_of_a_page_are_on_it(module: str) -> None:
+    docs = "".join((Path(__file__).parents[2] / "docs" / page).read_text() for page in PAGES[module])
+    codes = {kind.code for kind in kinds() if kind.__module__.endswith(f".{module}")}
+    assert codes
+    assert [code for code in sorted(codes - PLAIN) if f"`{code}`" not in docs] == []
+
+
 def lines() -> list[str]:
     return [line for kind in kinds() for line in (*_heading(kind), *_texts(kind), "")]
 

@@ -39,7 +39,10 @@ FORBIDDEN = {
 
 
 #: Documents of which only those who began this have copies.
-CITATIONS = re.compile(r"DESIGN (section|promise)|\b[Ss]eeds? 00\d|\([Rr]esearch|\b[Rr]esearch(/|:| (fact|found))|\(issue \d")
+CITATIONS = re.compile(
+    r"DESIGN (section|promise)|\b[Ss]eeds? 00\d|\([Rr]esearch|\b[Rr]esearch(/|:| (fact|found))|\(issue \d"
+    r"|\bthe seed's? (form|says|has)|Differences to the seed|[a-z]\.md section|\(Definition \d|\bF1 state\b"
+)
 #: A dotted name in a docstring or a comment, in two pairs of backticks.
 DOTTED = re.compile(r"``([a-z_]+(?:\.[a-z_]+)+)(?:\(\))?``")
 #: Words that begin a sentence about something, not one that says what is done.

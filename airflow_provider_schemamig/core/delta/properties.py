@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     DELETION_VECTORS,
     ENABLE_TYPE_WIDENING,
     FEATURES,
+    MAPPING_MODE,
     SYMLINK_MANIFEST,
 )
 from airflow_provider_schemamig.exceptions import Refusal
@@ -125,6 +126,11 @@ def _split(text: str, separator: str) -> list[str]:
         else:
             parts[-1] += character
     return parts
+
+
+def is_mapped(configuration: Mapping[str, str]) -> bool:
+    """Return whether the table has column mapping: its columns have names of their own in the data files."""
+    return configuration.get(MAPPING_MODE, "none").lower() != "none"
 
 
 def is_on(metadata: Mapping[str, Any], key: str) -> bool:

@@ -1,8 +1,9 @@
-"""The clauses of a column that put a value into it where a row has none: all that is particular to each of them is said here, once.
+"""The clauses of a column that put a value into it where a row has none.
 
 Whatever reads, writes, compares, changes or explains columns goes through ``CLAUSES``, so a new clause is a field of ``model.Field``, its
 change in ``changes`` and a row here: it is then read from CREATE TABLE and from Delta's metadata, written to both, part of the
-fingerprint, compared, looked at for drift, applied and taken back, and followed by renames.
+fingerprint, compared, looked at for drift, applied and taken back, and followed by renames. Only that a DEFAULT fills older rows, and that
+ALTER TABLE sets and drops it, stands elsewhere.
 """
 
 from __future__ import annotations

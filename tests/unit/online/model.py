@@ -199,7 +199,7 @@ def _put(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
 
 
 def anomaly(world: World, rules: Rules) -> Anomaly | None:
-    """The data against the schema, and against what every writer believes it to be (Definition 1: both sides of a step)."""
+    """The data against the schema, and against what every writer believes it to be (on both sides of a step)."""
     if world.schema is ElementState.ABSENT and any(row.held for row in world.rows):
         return Anomaly.NOT_IN_SCHEMA
     if rules.kind is Kind.INDEX and any(row.held - {row.value} for row in world.rows):

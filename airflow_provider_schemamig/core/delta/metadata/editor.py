@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.names import (
     fields_in,
     physical_name,
 )
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, is_mapped
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
@@ -53,7 +53,7 @@ class MetadataDraft:
 
     @property
     def is_mapped(self) -> bool:
-        return self.configuration.get(MAPPING_MODE, "none").lower() in ("name", "id")
+        return is_mapped(self.configuration)
 
     def place(self, change: Change, path: str) -> MetadataPlace:
         """Return where the column at ``path`` is in the schema. Raises NotApplicable if nothing is there."""

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.metadata.clustering import WITH_BOUNDS, has_bounds
 from airflow_provider_schemamig.core.delta.names import MAPPING_ID, PHYSICAL_NAME, fields_in, physical_name, structs_in
 from airflow_provider_schemamig.core.delta.needs import atomic_types
-from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, is_on, name_parts, stats_columns
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, is_mapped, is_on, name_parts, stats_columns
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     CHANGE_DATA_FEED,
     FEATURES,
@@ -68,7 +68,7 @@ def _pairs(metadata: RawAction) -> Iterator[ForbiddenBeside]:
 
 
 def _stands(metadata: RawAction, key: str) -> bool:
-    return is_on(metadata, key) or (key == MAPPING_MODE and _is_mapped(metadata.get("configuration") or {}))
+    return is_on(metadata, key) or (key == MAPPING_MODE and is_mapped(metadata.get("configuration") or {}))
 
 
 def forbids_now(before: RawAction, after: RawAction, features: frozenset[str]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def forbidden(schema: Mapping[str, Any], metadata: RawAction) -> Iterator[str]:
     configuration = metadata.get("configuration") or {}
     yield from _losses(schema, metadata)
     yield from (pair.reason for pair in _pairs(metadata) if not pair.lost)
-    if not _is_mapped(configuration):
+    if not is_mapped(configuration):
         for path, field in fields_in(schema):
             if not _NOT_IN_NAMES.isdisjoint(field["name"]):
                 yield f"the name of {path!r} has one of the characters ' ,;{{}}()=', a tab or a line's end, which Parquet has no place for"
@@ -116,10 +116,6 @@ def layout_faults(schema: Mapping[str, Any], partition_columns: Sequence[str]) -
             yield f"it is partitioned by {name} twice"
         if name in by_name and not (isinstance(by_name[name]["type"], str) and by_name[name]["type"] != "variant"):
             yield f"it is partitioned by {name}, and a value of its type cannot be a folder's name"
-
-
-def _is_mapped(configuration: Mapping[str, str]) -> bool:
-    return configuration.get(MAPPING_MODE, "none").lower() != "none"
 
 
 def _is_type(name: str) -> bool:

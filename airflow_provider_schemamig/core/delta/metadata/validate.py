@@ -23,9 +23,9 @@ from airflow_provider_schemamig.core.delta.names import (
     structs_in,
 )
 from airflow_provider_schemamig.core.delta.needs import needed_features
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, is_mapped
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE, TYPE_CHANGES
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import TYPE_CHANGES
 from airflow_provider_schemamig.exceptions import Refusal
 
 _METADATA_KEYS = ("id", "format", "schemaString", "partitionColumns", "configuration")
@@ -175,10 +175,6 @@ def _column_faults(before: RawAction, after: RawAction, forget: Sequence[ColumnP
                 yield f"{name} would change its type without a record of it"
         elif not mapped and not any(name == gone or name.startswith(f"{gone}.") for gone in forget):
             yield f"{name} would be dropped or renamed without column mapping"
-
-
-def is_mapped(configuration: Mapping[str, str]) -> bool:
-    return configuration.get(MAPPING_MODE, "none").lower() != "none"
 
 
 def _columns(metadata: RawAction) -> dict[tuple[str, ...], tuple[str, JsonField]]:

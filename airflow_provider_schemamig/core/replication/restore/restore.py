@@ -335,8 +335,8 @@ def _own_commits(stream: Stream, table: EventTable, columns: Columns, oldest: in
                 return _OwnCommits(found, rolled_back, is_from_tables_before=False)
             if commit.is_rollback:
                 rolled_back[commit.rolled_back] = commit.version
-            is_brought = oldest != NOTHING and commit.is_backfill and not columns.was_rolled_back(commit.version)
-            if commit.changes_rows and (is_brought or not commit.is_ours):
+            is_streamed = oldest != NOTHING and commit.is_backfill and not columns.was_rolled_back(commit.version)
+            if commit.changes_rows and (is_streamed or not commit.is_ours):
                 found.append(commit.version)
     except LogTruncated:
         return _OwnCommits(found, rolled_back, is_from_tables_before=True)
