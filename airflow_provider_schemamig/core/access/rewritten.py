@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
@@ -22,6 +23,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 if TYPE_CHECKING:
     from sqlglot import exp
 
+_QUOTED = re.compile("`(?:[^`]|``)+`")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -49,8 +51,8 @@ def _kept_columns(live: Shape, paths: list[ColumnPath], before: Shape, kept: dic
     found = {}
     for path in paths:
         top, *rest = path_in_files(path, live.stored)
-        if top in kept:
-            old = ColumnPath(".".join((kept[top], *rest)))
+        if top.lower() in kept:
+            old = ColumnPath(".".join((kept[top.lower()], *rest)))
             if old in known:
                 found[path] = before.name_in_files(old)
     return found
@@ -71,26 +73,42 @@ def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> Planne
 
 
 def _kept(planned: PlannedShape) -> dict[str, str]:
-    """Name in the new table -> name in the old one, of the columns that go through projection and ``up`` unchanged."""
+    """Name in the new table, in small letters -> name in the old one, of the columns that go through projection and ``up`` unchanged."""
     assert isinstance(planned.step, RewriteStep)
-    plain = set((planned.projection or "").split(", "))
-    found = handed_through(planned.step.up, planned.step.down)
-    return {new: old for new, old in found.items() if quote(old) in plain}
+    parts = (planned.projection or "").split(", ")
+    plain = [part[1:-1].replace("``", "`") for part in parts if _QUOTED.fullmatch(part)]
+    return handed_through(planned.step.up, planned.step.down, plain)
 
 
-def handed_through(up: str, down: str | None) -> dict[str, str]:
-    """Map columns of the new table to those of the old one that they are, because ``up`` shows them unchanged.
+def handed_through(up: str, down: str | None, columns: Collection[str]) -> dict[str, str]:
+    """Map columns of the new table, in small letters, to those among ``columns`` of the old one that they are: ``up`` shows them unchanged.
 
     Of several that show one column, it is the one that ``down`` reads, or else the one that kept the name: the others need not stay equal
     to it. What ``down`` makes of something else is none of them, nor what it makes in a way that is not understood: a rollback would lose
     what was written there.
     """
-    found = _shown_by(_parsed(up), _EVERY_ROW)
+    names = {column.lower(): column for column in columns}
+    shown = _shown_by(_parsed(up), _EVERY_ROW)
+    found = {new: old for new, old in shown.expanded(names).items() if old in names}
     if down is not None:
-        back = {old.lower(): new.lower() for old, new in _shown_by(_parsed(down), _EVERY_ROW | _SOME_ROWS).items()}
-        found = {new: old for new, old in found.items() if back.get(old.lower()) == new.lower()}
-    times = Counter(old.lower() for old in found.values())
-    return {new: old for new, old in found.items() if times[old.lower()] == 1 or new.lower() == old.lower()}
+        back = _shown_by(_parsed(down), _EVERY_ROW | _SOME_ROWS).expanded(names)
+        found = {new: old for new, old in found.items() if back.get(old) == new}
+    times = Counter(found.values())
+    return {new: names[old] for new, old in found.items() if times[old] == 1 or new == old}
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a SELECT shows unchanged: output column -> input column, both in small letters; with ``*``, all others under their names."""
+
+    columns: Mapping[str, str]
+    has_star: bool = False
+
+    def expanded(self, names: Iterable[str]) -> dict[str, str]:
+        return {**(dict(zip(names, names, strict=True)) if self.has_star else {}), **self.columns}
+
+    def input_of(self, name: str) -> str | None:
+        return self.columns.get(name, name if self.has_star else None)
 
 
 def _parsed(query: str) -> exp.Expr:
@@ -98,27 +116,32 @@ def _parsed(query: str) -> exp.Expr:
     return parse_one(_PLACEHOLDER.sub(lambda match: quote(f"{RESERVED_PREFIX}_{match[1]}"), query))
 
 
-def _shown_by(query: exp.Expr, parts: frozenset[str]) -> dict[str, str]:
-    """Map output columns to the input columns that a SELECT shows unchanged; none if it has other ``parts``, or renames them on the way."""
+def _shown_by(query: exp.Expr, parts: frozenset[str]) -> _Shown:
+    """Return nothing of a query that is no SELECT, has other ``parts``, or gives the columns other names on the way."""
     from sqlglot import exp
 
     if not isinstance(query, exp.Select) or any(value for name, value in query.args.items() if name not in parts):
-        return {}
+        return _NOTHING
     source = query.args["from_"].this
     if any(value for name, value in source.args.items() if name not in ("this", "alias")) or source.alias_column_names:
-        return {}
-    inner = None if isinstance(source, exp.Table) else _shown_by(source.this, parts) if isinstance(source, exp.Subquery) else {}
-    below = None if inner is None else {name.lower(): column for name, column in inner.items()}
-    found = {}
+        return _NOTHING
+    below = _ALL if isinstance(source, exp.Table) else _shown_by(source.this, parts) if isinstance(source, exp.Subquery) else _NOTHING
+    found, has_star = {}, False
     for item in query.expressions:
         column = item.unalias()
-        if isinstance(column, exp.Column) and column.table.lower() in ("", source.alias_or_name.lower()) and not column.args.get("db"):
-            name = column.name if below is None else below.get(column.name.lower())
-            if name is not None:
-                found[item.alias_or_name] = name
-    return found
+        is_own = isinstance(column, exp.Column) and column.table.lower() in ("", source.alias_or_name.lower()) and not column.args.get("db")
+        star = column if isinstance(column, exp.Star) else column.this if is_own and isinstance(column.this, exp.Star) else None
+        if star is not None:
+            has_star = not any(star.args.values())
+        elif is_own and (name := below.input_of(column.name.lower())) is not None:
+            found[item.alias_or_name.lower()] = name
+    if has_star:
+        return _Shown({**below.columns, **found}, below.has_star)
+    return _Shown(found)
 
 
+_NOTHING = _Shown({})
+_ALL = _Shown({}, has_star=True)
 #: The parts of a SELECT that neither take rows away nor add any.
 _EVERY_ROW = frozenset({"expressions", "from_", "kind"})
 #: Those that take some away, or put them in order, and give no column another name.

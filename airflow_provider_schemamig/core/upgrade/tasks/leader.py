@@ -141,9 +141,10 @@ def cutover(
             return {"outcome": "found_committed"}
         return {"at": leader.committed_at, "detail": detail_of(leader.plan.target.version)}
 
-    return _led(
-        env, generation, "cutover", listen, lambda leader: run_stages(CUT_OVER, leader, jobs), ended=ended, seal_seconds=seal_seconds
-    )
+    def run(leader: LeaderWriter) -> None:
+        _until_committed(leader, lambda: run_stages(CUT_OVER, leader, jobs))
+
+    return _led(env, generation, "cutover", listen, run, ended=ended, seal_seconds=seal_seconds)
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:

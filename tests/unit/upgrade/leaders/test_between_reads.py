@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.upgrade.documents.rollback import rollback_
 from airflow_provider_schemamig.core.upgrade.documents.table import table_document
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
+from tests.support.bytes import tree
 from tests.support.lake import Crash, Lake, append, copy_of, make_lake, no_spark, rows
 from tests.support.upgrades import deployed, expanded, releases, whole
 from tests.unit.upgrade.leaders.test_crashes import moments
@@ -204,6 +205,41 @@ def test_a_cut_over_beside_a_cut_over_that_exchanges_names(tmp_path: Path) -> No
         commands.cutover(there.env, generation, jobs=no_spark)
         assert rows(there.path("t"), "a", "b") == [{"a": "B", "b": "A"}]
         whole(there)
+
+
+RENAMED = [
+    ("CREATE TABLE t (id BIGINT, a STRING);", ""),
+    ("CREATE TABLE s (id BIGINT, a STRING, b STRING);", 'evolution("s", renamed_from="t")'),
+]
+
+
+def test_a_cut_over_beside_a_cut_over_that_renames_a_collection(tmp_path: Path) -> None:
+    lake = deployed(tmp_path / "releases", *releases(tmp_path / "releases", *RENAMED))
+    generation = expanded(lake, lake.second)
+
+    def cutover(env: Environment) -> None:
+        commands.cutover(env, generation, jobs=no_spark)
+
+    for there, came in dies_between(lake, tmp_path, cutover, cutover, 4):
+        assert came is None
+        cutover(there.env)
+        whole(there)
+
+
+def test_every_task_of_a_release_that_renames_a_collection_is_done_already_after_its_commit(tmp_path: Path) -> None:
+    lake = deployed(tmp_path / "releases", *releases(tmp_path / "releases", *RENAMED))
+    generation = expanded(lake, lake.second)
+    commands.cutover(lake.env, generation, jobs=no_spark)
+    before = rows_of_tables(lake)
+    for task in (commands.cutover, commands.expand, commands.change):
+        task(lake.env, generation, jobs=no_spark)
+    assert rows_of_tables(lake) == before
+    whole(lake)
+
+
+def rows_of_tables(lake: Lake) -> dict[str, tuple[bytes | None, int]]:
+    """What lies beside the ledger."""
+    return {path: data for path, data in tree(Path(str(lake.env.location.local_path))).items() if "_schemamig" not in path}
 
 
 def test_a_revert_beside_a_contract_takes_nothing_of_it_for_drift(second: Lake, tmp_path: Path) -> None:
