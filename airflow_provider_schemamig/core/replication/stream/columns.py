@@ -183,7 +183,7 @@ class Columns:
             return None
         self._good = good
         later = next((entry for entry in self._entries if entry.since_table_version > commit.version), None)
-        if self._is_reverted(commit.version, good, later) and isinstance(live, Declaration):
+        if self._is_taken_back(commit.version, good, later) and isinstance(live, Declaration):
             self._astray, self._accepted = live, None
             return None
         if later is not None and later.since_table_version <= self._upto:
@@ -219,7 +219,7 @@ class Columns:
             return found
         return Declaration(CollectionName(""), ()) if entry is None else entry.physical
 
-    def _is_reverted(self, version: int, good: Declaration, later: SchemaEntry | None) -> bool:
+    def _is_taken_back(self, version: int, good: Declaration, later: SchemaEntry | None) -> bool:
         """Return whether the table got its good columns back by the ledger's next row, for which all had to be in order.
 
         Without a next row, whether it has them now.

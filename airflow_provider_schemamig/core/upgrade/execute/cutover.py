@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMiss
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition, not_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import expanded, is_changed, online_schedule_of
 from airflow_provider_schemamig.core.upgrade.execute.release_updates import EvolvedTable, updates_of
-from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap, Swaps, revert_swaps, unseal_swaps
+from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap, Swaps, take_back_swaps, unseal_swaps
 from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
     CaughtUpRewrite,
     catch_up,
@@ -69,7 +69,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         return
     with leader.until(leader.is_committed):
         leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
-        revert_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
+        take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
         evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
         swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None))
         followed = _follow_until_near(leader, swaps, jobs)

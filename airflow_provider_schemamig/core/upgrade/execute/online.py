@@ -48,7 +48,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation
 from airflow_provider_schemamig.core.upgrade.tables.change_log import ElementEntries
 from airflow_provider_schemamig.core.upgrade.tables.clustering import recluster
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
-from airflow_provider_schemamig.core.upgrade.tables.errors import ElementReverted
+from airflow_provider_schemamig.core.upgrade.tables.errors import ElementTakenBack
 from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftover
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
@@ -89,7 +89,7 @@ def _change_table(leader: LeaderWriter, step: Evolve, item: OnlineSchedule, jobs
     refusals: list[SchemamigError] = []
     try:
         if exchanges(item.begin, item.origin, ()):
-            _revert_table(leader, item, jobs)
+            _take_back(leader, item, jobs)
             item = online_schedule_of(leader, step) or item
         _Run(leader, item, jobs).to_the_end()
         if not was_changed:
@@ -98,7 +98,7 @@ def _change_table(leader: LeaderWriter, step: Evolve, item: OnlineSchedule, jobs
         refusal.collection = refusal.collection or item.collection
         refusals.append(refusal)
         try:
-            revert_elements(leader, item, refusal.message, jobs)
+            take_back_elements(leader, item, refusal.message, jobs)
             entries.ended(refusal.code, f"walked back: {refusal.message}")
         except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
             refusals.append(stuck)
@@ -146,7 +146,7 @@ class _Run:
     def _put(self, elements: Mapping[Operation, Element]) -> None:
         """Write elements into the ledger.
 
-        What a twin did meanwhile is never taken back; what it walked back is not begun again. Raises ElementReverted.
+        What a twin did meanwhile is never taken back; what it walked back is not begun again. Raises ElementTakenBack.
         """
         seen = self._leader.state.elements
 
@@ -156,7 +156,7 @@ class _Run:
                 key = (element.collection, element.name, element.spec)
                 now = state.elements.get(key)
                 if now is not None and now.state is ElementState.ABSENT and now != seen.get(key):
-                    raise ElementReverted(collection=element.collection, element=element.name, reason=now.error or "")
+                    raise ElementTakenBack(collection=element.collection, element=element.name, reason=now.error or "")
                 if now is None or now.epoch != element.epoch or is_at_least(operation, element.state, now.state):
                     updates.append(Put(element))
             return updates
@@ -231,7 +231,7 @@ class _Run:
 # --- back ----------------------------------------------------------------------------------------------------------------------------
 
 
-def revert_elements(leader: LeaderWriter, item: OnlineSchedule, reason: str, jobs: Jobs) -> None:
+def take_back_elements(leader: LeaderWriter, item: OnlineSchedule, reason: str, jobs: Jobs) -> None:
     """Move every element of the course back to ABSENT, and the table back in one commit.
 
     What has to stay (a column that files carry) is hidden. The ledger comes before that commit: after a kill in between, the next try
@@ -244,7 +244,7 @@ def revert_elements(leader: LeaderWriter, item: OnlineSchedule, reason: str, job
     leader.append(lambda state: [Put(absent(leader, item, operation, reason)) for operation in item.operations])
     for operation in item.operations:
         tell(leader, item.collection, operation, ElementState.ABSENT)
-    _revert_table(leader, item, jobs)
+    _take_back(leader, item, jobs)
 
 
 def _left_at(leader: LeaderView, item: OnlineSchedule) -> Declaration | None:
@@ -261,7 +261,7 @@ def _swap_back_of(leader: LeaderView, item: OnlineSchedule, now: Declaration) ->
     return SwapBack(item.collection, item.shard, now, item.origin, (), intent.base_version)
 
 
-def _revert_table(leader: LeaderWriter, item: OnlineSchedule, jobs: Jobs) -> None:
+def _take_back(leader: LeaderWriter, item: OnlineSchedule, jobs: Jobs) -> None:
     store = table_store(leader.env, leader.state, item.shard)
 
     def attempt() -> None:

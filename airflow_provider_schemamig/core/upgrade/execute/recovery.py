@@ -40,7 +40,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
     table_store,
 )
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
-from airflow_provider_schemamig.core.upgrade.tables.change_log import record_reverted
+from airflow_provider_schemamig.core.upgrade.tables.change_log import record_taken_back
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
 from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished, what_is_missing
@@ -92,7 +92,7 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
             leader.report("settle", intents[0].collection, None, started, number, settled + len(shards))
     raise_refusals(drifted)
     if any(element.epoch < leader.epoch for element in leader.state.elements.values()):
-        record_reverted(leader, began)
+        record_taken_back(leader, began)
         leader.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < leader.epoch])
 
 
@@ -186,9 +186,9 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
         head = _as_recorded(leader, store, head, shard, intents, table.version)
     inverses = [i for i in leader.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
     dropped += [Drop(Intent, inverse.key) for inverse in inverses if inverse not in intents]
-    reverted = next((inverse for inverse in inverses if is_done(leader.state, inverse, head)), None)
-    if reverted is not None:
-        return [*dropped, *_record(leader.state, shard, reverted.after, head)]  # all but this was done
+    taken_back = next((inverse for inverse in inverses if is_done(leader.state, inverse, head)), None)
+    if taken_back is not None:
+        return [*dropped, *_record(leader.state, shard, taken_back.after, head)]  # all but this was done
     done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
     if not done:
         return [*dropped, *_drift_reverted(leader.state, shard, intents, head)]
@@ -204,7 +204,7 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
         )  # one of this generation, whose epoch a restore of the ledger has raised, has the same key
     if not may_change:
         return None
-    return one_each([*dropped, *_revert_changes(leader, store, shard, done, table.version, how.jobs, how.lossy)])
+    return one_each([*dropped, *_apply_inverse(leader, store, shard, done, table.version, how.jobs, how.lossy)])
 
 
 def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
@@ -270,7 +270,7 @@ def _reached(state: State, head: Head, announced: Sequence[TransitionIntent]) ->
     return None
 
 
-def _revert_changes(
+def _apply_inverse(
     leader: LeaderWriter, store: Store, shard: ShardId, done: Sequence[TransitionIntent], fenced: int, jobs: Jobs, lossy: bool
 ) -> list[Update]:
     """Revert the changes, the last first, in one commit; what has to stay behind becomes part of the physical schema."""

@@ -44,7 +44,7 @@ from airflow_provider_schemamig.core.upgrade.tables.column_swap import (
     rest,
     retry_on_new_files,
 )
-from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced, SwapReverted
+from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced, SwapTakenBack
 from airflow_provider_schemamig.core.upgrade.tables.inverse import after_inverse, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import sealed_during
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of, require_durable
@@ -215,10 +215,10 @@ class Swaps:
         return [Drop(Control, last_step_key(swap.collection)) for swap in self.all if forced(state, swap.collection)]
 
     def check(self, state: State) -> None:
-        """Raise SwapReverted if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
+        """Raise SwapTakenBack if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""
         for intent in self.held:
             if not _is_held(state, intent):
-                raise SwapReverted(collection=intent.collection, shard=intent.shard)
+                raise SwapTakenBack(collection=intent.collection, shard=intent.shard)
             if intent.deadline < pendulum.now("UTC"):
                 raise SealExpired(seconds=self.leader.seal_seconds)
 
@@ -274,19 +274,19 @@ def unseal_swaps(leader: LeaderWriter, held: Sequence[SwapIntent], jobs: Jobs) -
     """Give up swaps whose release was not committed, and let the columns change places again: not if it was, after all, and not if a twin
     or another leader has the tables now. Best effort, on the way out of a failure: the next run does what is left."""
     with contextlib.suppress(SchemamigError):
-        _revert_swaps(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
+        _take_back_swaps(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
 
 
-def revert_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
+def take_back_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
     """Take back the swaps of a run that died: nobody is to wait for what comes first in this one.
 
     Values that do not go back stay as they are. Raises as ``column_swap.fill_old_column`` otherwise.
     """
     own = [intent for intent in leader.state.intents.values() if (intent.generation, intent.epoch) == (leader.generation, leader.epoch)]
-    _revert_swaps(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
+    _take_back_swaps(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
 
 
-def _revert_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
+def _take_back_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
     """Give up in the ledger first: whoever would commit upon these swaps finds them gone."""
     if not intents:
         return
@@ -299,7 +299,7 @@ def _revert_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Job
     gone: list[SwapIntent] = []
     for intent in given:
         with contextlib.suppress(NotInvertible):
-            if retry_on_new_files(leader, intent.collection, intent.shard, functools.partial(_revert_swap, leader, intent, jobs)):
+            if retry_on_new_files(leader, intent.collection, intent.shard, functools.partial(_take_back_swap, leader, intent, jobs)):
                 gone.append(intent)
     leader.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
 
@@ -312,7 +312,7 @@ def _known(state: State, intent: SwapIntent) -> SwapIntent | None:
     return known if known.is_given_up or known.deadline == intent.deadline else None
 
 
-def _revert_swap(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
+def _take_back_swap(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> bool:
     """Return whether the table is as it was before its swap. Nothing happens to one that a twin has swapped anew."""
     before, after = intent.before, intent.after
     started, store = time.monotonic(), table_store(leader.env, leader.state, intent.shard)

@@ -121,9 +121,9 @@ def _readable_at(env: EnvironmentRoot, state: State, deployment: Deployment, col
     shard = state.shard_of(collection).shard
     store = table_store(env, state, shard)
     head = read_head(store)
-    reverted = state.transition(shard, IntentKind.REVERT, deployment.generation)
-    if names_under_way(state, collection, head) and reverted is not None and reverted.done_version is not None:
-        head = read_head(store, reverted.done_version - 1)
+    rolled_back = state.transition(shard, IntentKind.REVERT, deployment.generation)
+    if names_under_way(state, collection, head) and rolled_back is not None and rolled_back.done_version is not None:
+        head = read_head(store, rolled_back.done_version - 1)
     check_names(state, collection, head)
     return head.version
 

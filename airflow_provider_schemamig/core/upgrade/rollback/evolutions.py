@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import Transitio
 
 
 @dataclass(frozen=True)
-class RevertedTables:
+class RolledBackTables:
     """What the way back made of the evolved collections."""
 
     physical: Mapping[CollectionName, Declaration]
@@ -75,26 +75,26 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
 def fill_old_columns(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
     """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.fill_old_column``."""
     for swap_back in _all_swaps_back(leader.state, leader.plan, hold_of(leader), lossy=lossy):
-        if _reverted(leader, swap_back.shard) is None:
+        if _rolled_back(leader, swap_back.shard) is None:
             fill_old_column(leader, swap_back, jobs)
 
 
-def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RevertedTables:
+def roll_back_tables(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
     """Revert all collections in one round, but those whose columns change places: each of them has its own race with its writers.
 
     What a rollback that died had taken back stays as it is: what rows came since do not have was never theirs.
     """
     hold = hold_of(leader)
     tables = {step.collection: held_table(leader.state, hold, step.old.name) for step in _evolved(leader.plan)}
-    reverted = {name: known for name, table in tables.items() if (known := _reverted(leader, table.shard)) is not None}
-    steps = [step for step in _evolved(leader.plan) if step.collection not in reverted]
+    rolled_back = {name: known for name, table in tables.items() if (known := _rolled_back(leader, table.shard)) is not None}
+    steps = [step for step in _evolved(leader.plan) if step.collection not in rolled_back]
     plain = [step for step in steps if not _swap_back_of(leader.state, leader.plan, hold, step, lossy).exchanges]
     transitions: list[Transition] = []
     for step, (transition, left) in zip(plain, leader.env.each(lambda step: _transition(leader, step), plain), strict=True):
         leader.notes.extend(f"{step.collection}: {text}" for text in left)
         transitions += [] if transition is None else [transition]
-    reverted_at = leader.env.each(lambda known: _stands(leader, known), reverted.values())
-    versions = dict(zip(reverted, reverted_at, strict=True)) | commit_transitions(leader, IntentKind.REVERT, transitions)
+    rolled_back_at = leader.env.each(lambda known: _stands(leader, known), rolled_back.values())
+    versions = dict(zip(rolled_back, rolled_back_at, strict=True)) | commit_transitions(leader, IntentKind.REVERT, transitions)
     for step in steps:
         swap_back = _swap_back_of(leader.state, leader.plan, hold, step, lossy)
         if swap_back.exchanges:
@@ -109,8 +109,8 @@ def revert_all(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RevertedTabl
     heads = dict(zip(tables, read, strict=True))
     names = {name: names_of(head) for name, head in heads.items()}
     upto = {name: versions.get(name, head.version) for name, head in heads.items()}
-    physical = {name: known.after for name, known in reverted.items()}
-    return RevertedTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
+    physical = {name: known.after for name, known in rolled_back.items()}
+    return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
 
 
 def _marked(leader: LeaderView, step: Evolve) -> int:
@@ -124,7 +124,7 @@ def _marked(leader: LeaderView, step: Evolve) -> int:
     return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
 
 
-def _reverted(leader: LeaderView, shard: ShardId) -> TransitionIntent | None:
+def _rolled_back(leader: LeaderView, shard: ShardId) -> TransitionIntent | None:
     """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
     known = leader.state.transition(shard, IntentKind.REVERT, leader.generation)
     return known if known is not None and known.done_version is not None else None

@@ -56,11 +56,11 @@ from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRol
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_rollback_possible, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, taken_over
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
-    RevertedTables,
+    RolledBackTables,
     fill_old_columns,
     held_table,
     lossy_casts,
-    revert_all,
+    roll_back_tables,
     source_entry,
 )
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import kept_until, lossy, note, rows_came
@@ -239,14 +239,14 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
     try:
         warm_up(leader, rewrites, jobs)
         closed = time.monotonic()
-        reverted = _while_sealed(leader, swaps, rewrites, jobs, allow_lossy)
+        rolled_back = _while_sealed(leader, swaps, rewrites, jobs, allow_lossy)
         sealed, kept = _left_behind(leader, swaps)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
         return_to_release(leader, swaps)
         raise
     until = kept_until(leader.deployment)
-    leader.append(lambda state: _flip(leader, state, reverted, swaps, sealed, until if kept else None))
+    leader.append(lambda state: _flip(leader, state, rolled_back, swaps, sealed, until if kept else None))
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
     leader.notes.extend(f"{rewrite.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for rewrite in rewrites)
     leader.report("rollback", None, None, started)
@@ -262,9 +262,9 @@ def _left_behind(leader: LeaderView, swaps: Sequence[ShardSwap]) -> tuple[Mappin
 
 def _while_sealed(
     leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner], allow_lossy: bool
-) -> RevertedTables:
+) -> RolledBackTables:
     """Seal the new shards, bring their rows into the old ones, and revert all other tables. Raises LossyRollback, as rows may have come
-    in between the first look and the seals, and what ``restore_rows_of`` and ``revert_all`` raise."""
+    in between the first look and the seals, and what ``restore_rows_of`` and ``roll_back_tables`` raise."""
     seal_new_shards(leader, swaps)
     losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
     if losses:
@@ -272,10 +272,10 @@ def _while_sealed(
     unseal_old_shards(leader, [swap for swap in swaps if any(rewrite.old == swap.old for rewrite in rewrites)], rewrites)
     restored = restore_rows_of(leader, rewrites, jobs)
     check_restored(leader, restored)
-    reverted = revert_all(leader, jobs, lossy=allow_lossy)
+    rolled_back = roll_back_tables(leader, jobs, lossy=allow_lossy)
     unseal_old_shards(leader, swaps, ())
     check_restored(leader, restored)
-    return reverted
+    return rolled_back
 
 
 def _restore(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
@@ -298,7 +298,7 @@ def _restore(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: b
 def _flip(
     leader: LeaderWriter,
     state: State,
-    reverted: RevertedTables,
+    rolled_back: RolledBackTables,
     swaps: Sequence[ShardSwap],
     sealed: Mapping[ShardId, int],
     until: pendulum.DateTime | None,
@@ -310,7 +310,7 @@ def _flip(
     for step in evolved:  # all names first: collections may have changed theirs with each other
         goal.pop(step.collection, None)
     for step in evolved:
-        updates += _unevolved(leader, state, step, reverted, goal)
+        updates += _unevolved(leader, state, step, rolled_back, goal)
     for swap in swaps:
         updates += _swapped(leader, state, swap, goal, sealed)
     updates += restated_as_before(state, hold, goal)
@@ -333,19 +333,19 @@ def _unevolved(
     leader: LeaderView,
     state: State,
     step: Evolve,
-    reverted: RevertedTables,
+    rolled_back: RolledBackTables,
     goal: dict[CollectionName, Fingerprint],
 ) -> list[Update]:
     source = step.old.name
     known = state.objects[step.collection]
-    physical = reverted.physical.get(step.collection, state.entry(step.collection).physical)
-    since = reverted.versions.get(step.collection, state.entry(step.collection).since_table_version)
+    physical = rolled_back.physical.get(step.collection, state.entry(step.collection).physical)
+    since = rolled_back.versions.get(step.collection, state.entry(step.collection).since_table_version)
     old = source_entry(state, held_table(state, state.holds[leader.generation], source))
     schema_id = state.next_schema_id(source)
     unreleased = state.unreleased.get((source, old.schema_id))
     release = old.release if leader.plan.target.ahead or unreleased else old.release or leader.deployment.source
-    physical, names = replace(physical, name=source), reverted.names[step.collection]
-    uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, reverted.upto[step.collection])
+    physical, names = replace(physical, name=source), rolled_back.names[step.collection]
+    uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, rolled_back.upto[step.collection])
     entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
     goal |= state.released(item)

@@ -126,9 +126,9 @@ def _made_text(operation: Operation, made: Made) -> str:
     return f"{entered} metadata commit(s), {batches} batch(es) of rows"
 
 
-def record_reverted(leader: LeaderWriter, started: pendulum.DateTime) -> None:
+def record_taken_back(leader: LeaderWriter, started: pendulum.DateTime) -> None:
     """Record elements of earlier epochs that this leader took back: a rollback, or a deployment that came after one that died."""
-    reverted = [element for element in leader.state.elements.values() if element.epoch < leader.epoch and element.error is None]
+    taken_back = [element for element in leader.state.elements.values() if element.epoch < leader.epoch and element.error is None]
     entries = [
         HistoryEntry.ended(
             f"undo {element.name}",
@@ -138,7 +138,7 @@ def record_reverted(leader: LeaderWriter, started: pendulum.DateTime) -> None:
             who=leader.who,
             detail=f"it was {element.state.value.upper()} since {element.since.to_iso8601_string()}",
         )
-        for element in reverted
+        for element in taken_back
     ]
     note = append_history(leader.env, *entries) if entries else None
     leader.notes.extend([note] if note else [])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
-class ElementReverted(Conflict):
+class ElementTakenBack(Conflict):
     """A twin of this generation took an online change back meanwhile."""
 
     code = "walked_back"
@@ -51,7 +51,7 @@ class SwapRaced(Conflict):
     tries: int
 
 
-class SwapReverted(Conflict):
+class SwapTakenBack(Conflict):
     """A twin of this generation failed, and let columns change places again that this process counted on; nothing was committed."""
 
     code = "swap_taken_back"

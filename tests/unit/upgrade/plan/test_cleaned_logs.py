@@ -92,7 +92,7 @@ def test_a_rollback_that_fails_half_way_opens_what_it_sealed(lake: Lake, monkeyp
     def fails(*_: object, **__: object) -> object:
         raise StorageUnreachable(uri="file:///elsewhere", reason="gone")
 
-    monkeypatch.setattr(rollback, "revert_all", fails)
+    monkeypatch.setattr(rollback, "roll_back_tables", fails)
     foreign.write(lake.path("t"), [{"id": 1}])
     with pytest.raises(StorageUnreachable):
         commands.rollback(lake.env, jobs=no_spark)
@@ -109,13 +109,13 @@ def test_a_rollback_that_fails_half_way_opens_what_it_sealed(lake: Lake, monkeyp
 def test_a_rollback_that_fails_after_a_table_went_back_opens_what_it_sealed_and_goes_on(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    revert_all = evolutions.revert_all
+    roll_back_tables = evolutions.roll_back_tables
 
     def fails(*found: Any, **options: Any) -> Any:
-        revert_all(*found, **options)
+        roll_back_tables(*found, **options)
         raise StorageUnreachable(uri="file:///elsewhere", reason="gone")
 
-    monkeypatch.setattr(rollback, "revert_all", fails)
+    monkeypatch.setattr(rollback, "roll_back_tables", fails)
     with pytest.raises(StorageUnreachable):
         commands.rollback(lake.env, jobs=no_spark)
     assert [hold.state.value for hold in lake.state.holds.values()] == ["rolling_back"]

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired, SourceTouched
 from airflow_provider_schemamig.core.upgrade.execute import cutover, rename_swaps
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.tables.errors import SwapReverted
+from airflow_provider_schemamig.core.upgrade.tables.errors import SwapTakenBack
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.rows.tables import change, commit_at, insert, newest, snapshot
@@ -286,7 +286,7 @@ def test_swaps_that_were_taken_back_are_nobodys_to_commit_upon(tmp_path: Path, m
         made(*found)
 
     monkeypatch.setattr(cutover, "_commit", commit)
-    with pytest.raises(SwapReverted):
+    with pytest.raises(SwapTakenBack):
         commands.cutover(lake.env, generation, jobs=jobs())
     assert served(lake, "a") and lake.version == "1.0.0"
     commands.cutover(lake.env, generation, jobs=jobs())
@@ -297,17 +297,17 @@ def test_swaps_that_were_taken_back_are_nobodys_to_commit_upon(tmp_path: Path, m
 def test_a_late_way_back_leaves_a_twins_swap_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One gave its swaps up and stood still; its twin has swapped anew since, and commits."""
     lake = lake_of(tmp_path)
-    generation, writers, go_back, made = ready(lake), Writers(lake), rename_swaps._revert_swap, cutover._commit
+    generation, writers, go_back, made = ready(lake), Writers(lake), rename_swaps._take_back_swap, cutover._commit
 
     def late(*found: Any) -> bool:
-        monkeypatch.setattr(rename_swaps, "_revert_swap", go_back)
+        monkeypatch.setattr(rename_swaps, "_take_back_swap", go_back)
         monkeypatch.setattr(cutover, "_commit", made)
         commands.cutover(lake.env, generation, jobs=jobs())
         assert lake.version == "1.1.0"
         return go_back(*found)
 
     monkeypatch.setattr(cutover, "_commit", _refuse(SealExpired(seconds=60)))
-    monkeypatch.setattr(rename_swaps, "_revert_swap", late)
+    monkeypatch.setattr(rename_swaps, "_take_back_swap", late)
     commands.cutover(lake.env, generation, jobs=jobs())
     writers.check("1.1.0")
 
