@@ -1,11 +1,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-# Spark's tests share a session, so a worker (tests/conftest.py). Three for two cores: a worker waits for Java, processes and locks.
+# Spark's tests share a session, so a worker (tests/conftest.py), and it is busy nearly to the end: more than two would not be faster.
 # In the order of testpaths: what takes minutes first, so that it does not end alone.
 # In memory where there is plenty (5 GB): half of what a test waits for is a disk that syncs each of our commits.
 TEMP := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 5000000 ] 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
-PYTEST := TMPDIR=$(TEMP) $(BIN)/python -m pytest -q --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+PYTEST := TMPDIR=$(TEMP) $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help setup demo airflow test test-fast lint format bench soak requirements clean
 

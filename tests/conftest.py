@@ -1,6 +1,6 @@
 """What every test may use: one Spark session a process, and seeds that are printed so that a failure can be repeated.
 
-``make test`` spreads the tests over three workers. What is dear to set up is set up once: the tests that use Spark go to one worker
+``make test`` spreads the tests over two workers. What is dear to set up is set up once: the tests that use Spark go to one worker
 (a second Java would be as slow at first as the first one was), and those of Airflow's folder and of the page's all to one, where DAG files
 are parsed, and the page's app is made. What kills processes goes by its module.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,11 @@ def _quick() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _plan_is_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every upgrade of these tests that comes through makes the commits that its plan explained."""
-    ExplainedRuns().install(monkeypatch)
+def _plan_is_what_is_run(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Every upgrade of these tests that comes through makes the commits that its plan explained.
+
+    It takes a fifth of their time, so ``make test`` asks a third of them, drawn by its seed.
+    """
+    seed, is_soak = os.environ["SCHEMAMIG_TEST_SEED"], "SCHEMAMIG_EXAMPLES" in os.environ
+    if is_soak or random.Random(f"{seed} {request.node.nodeid}").random() < 1 / 3:
+        ExplainedRuns().install(monkeypatch)

@@ -221,6 +221,7 @@ def by_id_all(before: list[dict[str, Any]], added: int) -> list[dict[str, Any]]:
 # --- writing -------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_append_merge_and_overwrite_through_names_of_the_release(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     lake.upgrade(releases[1])
     writer = lake.env.writer("flights", "1.0.0", lake.spark, node="loader")

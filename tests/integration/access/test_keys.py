@@ -100,7 +100,7 @@ def test_keys_what_is_refused(lake: SparkLake) -> None:
     assert flights(lake) == [(1, 1, "N1"), (3, 2, None), (8, 1, "N2"), (9, 9, "N2")]
 
 
-@pytest.mark.some(1)
+@pytest.mark.soak
 @pytest.mark.parametrize("plane", ["N2", None])
 def test_a_merge_makes_no_key_twice(lake: SparkLake, plane: str | None) -> None:
     """Of several rows that it would update none is *the* row that is updated, whether they are equal by a value or by NULL."""

@@ -180,6 +180,7 @@ def test_a_rejected_approval_skips_everything_after_it(run_dag: RunDag, verbs: F
     assert (rejected["generation"], rejected["digest"], rejected["by"]) == (7, "d" * 64, "ann")
 
 
+@pytest.mark.soak
 def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:
     person = Answer("Approve")
     person.start()
@@ -234,6 +235,7 @@ def test_a_retry_claims_what_its_first_try_claimed(run_dag: RunDag, verbs: FakeV
     assert first.startswith("airflow:schemamig_upgrade/manual__")
 
 
+@pytest.mark.soak
 def test_a_failed_cleanup_is_harmless(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.raises["cleanup"] = [Incompatible()]
     found = upgrade(run_dag)

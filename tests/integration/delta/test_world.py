@@ -228,6 +228,7 @@ def test_our_change_aborts_a_writer_that_planned_before_it_and_loses_nothing(tab
     assert table.rows("id = 1") == [FIRST | {"gate": None}]
 
 
+@pytest.mark.soak
 def test_our_change_steps_over_data_that_landed_first(table: Table) -> None:
     fill(table)
     base = table.head
@@ -262,7 +263,6 @@ CLASSIC, V2 = "'division' = 'east'", "'delta.checkpointPolicy' = 'v2'"
 V2_FORMAT = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "properties, settings, pattern",
     [
@@ -273,6 +273,7 @@ V2_FORMAT = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
     ],
     ids=["classic", "multi-part", "V2 parquet", "V2 json"],
 )
+@pytest.mark.soak
 def test_heads_of_logs_that_spark_wrote(table: Table, properties: str, settings: Mapping[str, str], pattern: str) -> None:
     for key, value in settings.items():
         table.spark.conf.set(key, value)

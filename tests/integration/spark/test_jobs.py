@@ -53,6 +53,7 @@ def test_fill_writes_the_query_by_name_once_and_adopts_what_it_finds(lake: Lake)
     assert lake.target() == [(1, 1), (2, 2), (3, 3)]
 
 
+@pytest.mark.soak
 def test_overwrite_replaces_the_rows_and_reads_the_newest_version(lake: Lake) -> None:
     run(fill_request(lake))
     lake.spark.sql(f"INSERT INTO {lake.source_sql} VALUES (4, 'four')")
@@ -235,6 +236,7 @@ CHECKS: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
+@pytest.mark.soak
 def test_preflight_counts_rows_that_break_a_rule(dirty: str) -> None:
     found = preflight(*({"collection": "t", "uri": dirty, **check} for check, _, _ in CHECKS))["violations"]
     counted = {(violation["kind"], violation["rule"]): violation["count"] for violation in found}
@@ -294,6 +296,7 @@ def test_all_row_checks_of_a_table_share_one_scan(spark: SparkSession, dirty: st
     assert jobs(checks) == jobs(checks[:1]) > 0
 
 
+@pytest.mark.soak
 def test_estimates_come_from_the_log(lake: Lake) -> None:
     files = lake.files("source")
     size = sum(file.stat().st_size for file in files)
