@@ -23,7 +23,6 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_QUOTED = re.compile("`(?:[^`]|``)+`")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -41,7 +40,7 @@ def seen_from(env: EnvironmentRoot, state: State, live: Shape, shard: ShardId, o
         entry = entry_of_release(state, step.step.old.name, step.deployment.source)
         if entry is not None:
             before = seen_from(env, state, shape_of(entry), entry.shard, origin)
-            names = _kept_columns(live, paths, before, _kept(step))
+            names = _kept_columns(live, paths, before, _kept(step, before))
     # Tables of ours are made without column mapping, so what a column was called when the table was made is its name in the files.
     return replace(live, stored={path: names.get(path, f"{shard}/{live.name_in_files(path)}") for path in paths})
 
@@ -72,12 +71,12 @@ def step_that_made(env: EnvironmentRoot, state: State, shard: ShardId) -> Planne
     return next((planned for planned in steps if planned.step.collection in names), None)
 
 
-def _kept(planned: PlannedShape) -> dict[str, str]:
+def _kept(planned: PlannedShape, before: Shape) -> dict[str, str]:
     """Name in the new table, in small letters -> name in the old one, of the columns that go through projection and ``up`` unchanged."""
     assert isinstance(planned.step, RewriteStep)
-    parts = (planned.projection or "").split(", ")
-    plain = [part[1:-1].replace("``", "`") for part in parts if _QUOTED.fullmatch(part)]
-    return handed_through(planned.step.up, planned.step.down, plain)
+    plain = set((planned.projection or "").split(", "))
+    columns = [field.name for field in before.fields if quote(field.name) in plain]
+    return handed_through(planned.step.up, planned.step.down, columns)
 
 
 def handed_through(up: str, down: str | None, columns: Collection[str]) -> dict[str, str]:
@@ -105,7 +104,7 @@ class _Shown:
     has_star: bool = False
 
     def expanded(self, names: Iterable[str]) -> dict[str, str]:
-        return {**(dict(zip(names, names, strict=True)) if self.has_star else {}), **self.columns}
+        return {name: name for name in names if self.has_star} | dict(self.columns)
 
     def input_of(self, name: str) -> str | None:
         return self.columns.get(name, name if self.has_star else None)

@@ -8,11 +8,10 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.online.unfilled import column_filled
 from airflow_provider_schemamig.core.replication.model import Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE
-from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
+from airflow_provider_schemamig.core.replication.stream.provenance import Provenance
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
 
@@ -37,8 +36,8 @@ class TargetCommit:
     @property
     def is_backfill(self) -> bool:
         """Return whether it filled a column in use: a stream brings that to other environments, like a writer's commit."""
-        column = column_filled(self.action)
-        return column is not None and not is_stand_in(column)
+        made = Provenance(self.action)
+        return made.fills is not None and not made.is_housekeeping
 
     @property
     def is_rollback(self) -> bool:

@@ -273,7 +273,7 @@ def _reached(state: State, head: Head, announced: Sequence[TransitionIntent]) ->
 def _apply_inverse(
     leader: LeaderWriter, store: Store, shard: ShardId, done: Sequence[TransitionIntent], fenced: int, jobs: Jobs, lossy: bool
 ) -> list[Update]:
-    """Revert the changes, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
+    """Apply the inverse of the changes, the last first, in one commit; what has to stay behind becomes part of the physical schema."""
     first, last = done[0], done[-1]
     now, wanted = last.after, first.before
     renames = tuple(rename for intent in done for rename in intent.renames)

@@ -80,7 +80,7 @@ def fill_old_columns(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
 
 
 def roll_back_tables(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
-    """Revert all collections in one round, but those whose columns change places: each of them has its own race with its writers.
+    """Roll all collections back in one round, but those whose columns change places: each of them has its own race with its writers.
 
     What a rollback that died had taken back stays as it is: what rows came since do not have was never theirs.
     """

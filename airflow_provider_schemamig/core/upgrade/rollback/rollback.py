@@ -263,7 +263,7 @@ def _left_behind(leader: LeaderView, swaps: Sequence[ShardSwap]) -> tuple[Mappin
 def _while_sealed(
     leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner], allow_lossy: bool
 ) -> RolledBackTables:
-    """Seal the new shards, bring their rows into the old ones, and revert all other tables. Raises LossyRollback, as rows may have come
+    """Seal the new shards, bring their rows into the old ones, and roll all other tables back. Raises LossyRollback, as rows may have come
     in between the first look and the seals, and what ``restore_rows_of`` and ``roll_back_tables`` raise."""
     seal_new_shards(leader, swaps)
     losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
