@@ -134,13 +134,13 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
 def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Generation, runs: int) -> list[tuple[str, int]]:
     """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
 
-    Of a generation that settled what others left, or that a rollback began to undo, and that goes on: those since.
+    Of a generation that settled what others left, or that a rollback began to take back, and that goes on: those since.
     Of several ``runs``: without seals that were given up, and without a cut-over that was swapped back as its append did not come.
     """
     found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
     while runs > 1 and (swapped := _swapped_back(env, state, shard, found)) is not None:
         found = [*found[:swapped], *found[swapped + 2 :]]
-    rolled_back = max((number for number, (action, _) in enumerate(found, start=1) if action == "undo"), default=0)
+    rolled_back = max((number for number, (action, _) in enumerate(found, start=1) if action == IntentKind.TAKE_BACK.value), default=0)
     found = found[rolled_back:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
         found = [*found[:given_up], *found[given_up + 2 :]]
@@ -152,8 +152,8 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
 
 
 def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: Sequence[tuple[str, int]]) -> int | None:
-    """Return where a cut-over stands whose undo left the columns as they were right before it: a rollback's leaves them otherwise."""
-    number = _pair(commits, "cutover", "undo")
+    """Return where a cut-over stands whose taking back left the columns as they were right before it: a rollback's leaves them otherwise."""
+    number = _pair(commits, "cutover", IntentKind.TAKE_BACK.value)
     if number is None:
         return None
     store = table_store(env, state, shard)
@@ -236,7 +236,7 @@ class _Expected:
         head = self.report.view.heads[source]
         assert head is not None
         found = commits_of(self.env, state, state.objects[source].shard, self.generation)
-        return None if any(version <= head.version and action not in ("settle", "undo") for action, version in found) else head
+        return None if any(version <= head.version and action not in ("settle", IntentKind.TAKE_BACK.value) for action, version in found) else head
 
     def _is_adopted(self, state: State, shard: ShardId) -> bool:
         """Return whether an earlier generation made the expand commit of this one."""

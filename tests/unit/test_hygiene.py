@@ -60,7 +60,7 @@ OTHER_WORDS = frozenset(
 )
 #: Where one of them stays. Stored or sent: a ledger's, plan's or trigger's field, an error's in JSON, a class that Airflow stores, an
 #: action in a table's log.
-HELD_NAMES = frozenset({"LookingTrigger", "StreamWorkTrigger", "ahead", "TurnTrigger", "UNDO", "brought", "is_whole"})
+HELD_NAMES = frozenset({"LookingTrigger", "StreamWorkTrigger", "ahead", "TurnTrigger", "brought", "is_whole"})
 #: A verb's module is its home (``core.commands``); what somebody is at, an error's field; a folder for what a job writes.
 OTHER_NAMES = frozenset({"home", "work", "work_folder"})
 #: Modules of a folder, without ``__init__.py``, and those that have more of them.

@@ -89,6 +89,8 @@ def live_shard(state: State, collection: CollectionName, shard: ShardId | None) 
     None if there is none: removed, or not yet there.
     """
     known = None if shard is None else state.shards.get(shard)
+    while known is not None and known.successor is not None and known.successor in state.shards:
+        known = state.shards[known.successor]
     names = [collection] if known is None else [known.collection, collection]
     for name in names:
         if name in state.objects:

@@ -1,4 +1,4 @@
-"""Generations and epochs: the next ones, and a leap over all that a lost history may have given out.
+"""Generations and epochs: the next ones, and how far to go beyond all that a lost history may have given out.
 
 What lay in a history that is lost cannot be known. Its processes may live: a leader with its generation and epoch, a Spark statement with
 its transaction number. So whoever brings a ledger back goes on far above the highest number that is left anywhere.
@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: How far a ledger that was brought back goes on above the highest number that is known.
-LEAP = 2**16
+MARGIN = 2**16
 #: A transaction version of Delta is a signed 64-bit number, and holds the epoch in its upper half.
 HIGHEST_EPOCH = 2**63 // EPOCH_STRIDE - 1
 
@@ -41,13 +41,13 @@ class Numbers:
     notes: tuple[str, ...] = ()
 
     @property
-    def leapt(self) -> tuple[Generation, Epoch]:
+    def raised(self) -> tuple[Generation, Epoch]:
         """Return what counts as given out from now on."""
-        return Generation(self.generation + LEAP), Epoch(self.epoch + LEAP)
+        return Generation(self.generation + MARGIN), Epoch(self.epoch + MARGIN)
 
     @property
     def is_exhausted(self) -> bool:
-        return self.epoch + 2 * LEAP > HIGHEST_EPOCH
+        return self.epoch + 2 * MARGIN > HIGHEST_EPOCH
 
 
 def next_generation(state: State) -> Generation:

@@ -30,7 +30,7 @@ TXN_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LinkChain:
-    """``app_id``: the target shard's (``Fence.app_id``). ``name``: what goes on, ``copy`` or ``tail``, or ``undo/<shard>``."""
+    """``app_id``: the target shard's (``Fence.app_id``). ``name``: what goes on, ``copy`` or ``tail``, or ``rollback/<shard>``."""
 
     app_id: str
     name: str

@@ -76,7 +76,7 @@ class Rewriting:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """One batch: the files and bytes that were read, their rows, and the version that exchanged them."""
+    """One batch: the files and bytes that were read, their rows, and the version that replaced them."""
 
     files: int
     bytes: int

@@ -110,7 +110,9 @@ def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypa
     monkeypatch.setattr(controls, "still_held", lambda env, written: ())
     verbs.hold_over = dag_id == "schemamig_end_hold"
     verbs.approve = lambda env, generation, plan, by: SimpleNamespace(plan_digest=plan, approved_by=by)
-    verbs.pin = lambda env, collection, holder, hours: Pin(ShardId("s1"), holder, hours, (), (hours,), "ann", pendulum.now())
+    verbs.pin = lambda env, collection, holder, hours: Pin(
+        ShardId("s1"), holder, hours, (), (hours,), "ann", pendulum.now(), given_up=False
+    )
     verbs.unpin = lambda env, collection, holder: True
     verbs.revert = verbs.unmanage = lambda env, collection, **said: SimpleNamespace(to_json=lambda: {"collection": collection})
     monkeypatch.setattr("airflow_provider_schemamig.operators.replicas.StreamChunksOperator.execute", lambda task, context: [])

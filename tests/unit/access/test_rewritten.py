@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.rewritten import handed_through
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
-from tests.support.upgrades import two_releases
+from tests.support.upgrades import deployed, releases, two_releases
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,28 @@ def test_rewritten_what_the_release_before_sees_and_writes_is_what_a_rollback_br
     assert seen[1] == {"id": 2, "v": 30}
     commands.rollback(lake.env, jobs=OnlineJobs())
     assert rows(lake, "1.0.0") == seen
+
+
+def test_rewritten_in_a_leap_over_the_release_that_renamed_the_collection(tmp_path: Path) -> None:
+    """Handles of the release before find its rows, also once another collection has the name."""
+    one, three = "CREATE TABLE t (id BIGINT, v BIGINT);", "CREATE TABLE u (id BIGINT, v BIGINT, x STRING);"
+    rewrite = 'rewrite("u", up="SELECT id, v, CAST(v AS STRING) AS x FROM {u}", down="SELECT id, v FROM {u}")'
+    found = releases(
+        tmp_path,
+        (one, ""),
+        ("CREATE TABLE u (id BIGINT, v BIGINT);", 'evolution("u", renamed_from="t")'),
+        (three, rewrite),
+        (f"{three}\nCREATE TABLE t (id BIGINT, other STRING);", ""),
+    )
+    lake = deployed(tmp_path, found[0], found[2])
+    lake.env.writer("t", "1.0.0").append(pa.Table.from_pylist([{"id": 1, "v": 10}]))
+    commands.upgrade(lake.env, found[2], jobs=OnlineJobs())
+    for release in (None, found[3]):
+        if release is not None:
+            lake.upgrade(release)
+        seen = rows(lake, "1.0.0")
+        lake.env.writer("t", "1.0.0").append(pa.Table.from_pylist([{"id": 2 + len(seen), "v": 20}]))
+        assert len(rows(lake, "1.0.0")) == len(seen) + 1, release
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    assert [row["v"] for row in rows(lake, "1.0.0")] == [10, 20, 20]

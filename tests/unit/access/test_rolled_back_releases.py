@@ -171,7 +171,7 @@ def test_programs_of_a_release_upon_a_number_that_is_another_ones_now(world: Wor
 
 @pytest.mark.parametrize("last", ["1.1.0", "1.2.0"])
 def test_after_a_release_of_comments_and_order_alone(world: World, last: str) -> None:
-    """It is undone with the rest of its release; then 1.0.1 exchanges the names."""
+    """It is undone with the rest of its release; then 1.0.1 swaps the names."""
     world.up("CREATE TABLE t (id BIGINT, b STRING COMMENT 'hi', a STRING);", "1.1.0", 'evolution("u")', ", x STRING", chain="withdrawn")
     assert list(world.rows("1.1.0")[0]) == ["id", "b", "a"]
     world.back()
@@ -216,7 +216,7 @@ def test_after_two_rollbacks(world: World) -> None:
 
 
 def exchanged_below(world: World, last: str) -> None:
-    """1.0.1 exchanges the names, ``last`` leaves them."""
+    """1.0.1 swaps the names, ``last`` leaves them."""
     world.up(SWAPPED, "1.0.1", SWAPS)
     world.up(SWAPPED, last, 'evolution("u")', ", x STRING")
     assert [world.rows(release) for release in (None, "1.0.0", "1.0.1", last)] == [[EXCHANGED], [ROW], [EXCHANGED], [EXCHANGED]]

@@ -101,9 +101,9 @@ FROZEN: list[tuple[Any, str, str]] = [
         '"started_at":"2026-03-01T12:30:15.250000+00:00","total":10,"unit":"files","updated_at":"2026-03-01T12:30:15.250000+00:00"}',
     ),
     (
-        Pin(ShardId("g1-0"), "alice", 720, (("delta.logRetentionDuration", None),), (720,), "alice", NOW),
+        Pin(ShardId("g1-0"), "alice", 720, (("delta.logRetentionDuration", None),), (720,), "alice", NOW, given_up=False),
         '"g1-0/alice"',
-        '{"asked":[720],"holder":"alice","hours":720,"pinned_at":"2026-03-01T12:30:15.250000+00:00","pinned_by":"alice",'
+        '{"asked":[720],"given_up":false,"holder":"alice","hours":720,"pinned_at":"2026-03-01T12:30:15.250000+00:00","pinned_by":"alice",'
         '"properties":[["delta.logRetentionDuration",null]],"shard":"g1-0"}',
     ),
 ]

@@ -92,7 +92,7 @@ def test_an_upgrade_over_half_a_rollback(tmp_path: Path, run: Run, monkeypatch: 
     after, _ = killed_ways.REVERTED["NOT NULL"]
     found = killed_ways.case(tmp_path, killed_ways.BASE, after, killed_ways.ROW)
     killed_ways.upgrade(found.lake.env, found)
-    killed_ways.killed(killed_ways.back, found, "revert")
+    killed_ways.killed(killed_ways.back, found, "rollback")
     insert(found.lake.path("t"), [killed_ways.ROW])
     scene = Scene(found.lake, Releases(found.lake.first, found.lake.second, found.lake.second, found.lake.second), run)
     error = scene.refused("rollback_unfinished", UNFINISHED, "upgrade", "--env", scene.env, "--release", scene.releases.two)

@@ -30,7 +30,7 @@ CHAIN = LinkChain("schemamig:env:target", "tail", Generation(2))
 OTHERS = (
     LinkChain("schemamig:env:target", "copy", Generation(2)),
     LinkChain("schemamig:env:target", "tail", Generation(3)),
-    LinkChain("schemamig:env:target", "undo/x", Generation(2)),
+    LinkChain("schemamig:env:target", "rollback/x", Generation(2)),
 )
 PROTOCOL: dict[str, Any] = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 METADATA: dict[str, Any] = {

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.jsonable import canonical
-from airflow_provider_schemamig.core.ledger.admin.first_commit import Leap, is_leap, leap_over
+from airflow_provider_schemamig.core.ledger.admin.first_commit import FirstCommit, first_commit_after, is_first_commit
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.existence import no_environment, require_free_place
@@ -117,9 +117,11 @@ def restore(env: EnvironmentRoot, folder: str) -> RestoredLedger:
     for key, checksum in manifest.checksums.items():  # all of it is read before anything is written
         _checked(source, folder, key, checksum)
     _check_content(store, manifest.checksums, folder)
-    made = Leap({}, ())
-    if manifest.leap not in _begun(env, store, manifest, folder):
-        made = leap_over(env, manifest.version, {key: _checked(source, folder, key, manifest.checksums[key]) for key in manifest.ledger})
+    made = FirstCommit({}, ())
+    if manifest.first_commit not in _begun(env, store, manifest, folder):
+        made = first_commit_after(
+            env, manifest.version, {key: _checked(source, folder, key, manifest.checksums[key]) for key in manifest.ledger}
+        )
 
     def data_of(key: str) -> bytes:
         return made.files[key] if key in made.files else _checked(source, folder, key, manifest.checksums[key])
@@ -145,14 +147,14 @@ def _check_content(store: ReadStore, checksums: Mapping[str, str], folder: str) 
 def _begun(env: EnvironmentRoot, store: ReadStore, manifest: _Manifest, folder: str) -> set[str]:
     """Return the keys of the log files that are there already.
 
-    Raises BackupUnusable, unless these are what an earlier try left: one that lives needs none of the leaps of a restore.
+    Raises BackupUnusable, unless these are what an earlier try left: a ledger that lives goes on with its own numbers.
     """
     there = {f"{LOG}/{name}" for name in store.names(LOG)}
     order = manifest.log
     place = env.location.child(*FOLDER.split("/")).uri
-    if not there <= {*order} or (manifest.leap in there and not is_leap(store.get(manifest.leap))):
+    if not there <= {*order} or (manifest.first_commit in there and not is_first_commit(store.get(manifest.first_commit))):
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another one, or has gone on with its own", in_the_way=place)
-    _check_content(store, {key: manifest.checksums[key] for key in there if key != manifest.leap}, folder)
+    _check_content(store, {key: manifest.checksums[key] for key in there if key != manifest.first_commit}, folder)
     if there != {*order[: len(there)]}:
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has its own of before, or files of it", in_the_way=place)
     return there
@@ -168,14 +170,14 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
     put: list[str] = []
     try:
         for key in manifest.log:
-            if key in there or (key == manifest.leap and _other_try_leapt(store, key)):
+            if key in there or (key == manifest.first_commit and _other_try_made_it(store, key)):
                 continue
             data = data_of(key)
             try:
                 store.put_if_absent(key, data)
                 put.append(key)
             except ObjectExists as error:
-                if store.get(key) != data and not (key == manifest.leap and _other_try_leapt(store, key)):
+                if store.get(key) != data and not (key == manifest.first_commit and _other_try_made_it(store, key)):
                     raise _other_content(folder, key) from error
     except BackupUnusable:
         for key in reversed(put):
@@ -183,9 +185,9 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
         raise
 
 
-def _other_try_leapt(store: ReadStore, leap: str) -> bool:
+def _other_try_made_it(store: ReadStore, key: str) -> bool:
     """Return whether another try of this restore put its own commit on top. Its data lies there already."""
-    return store.exists(leap) and is_leap(store.get(leap))
+    return store.exists(key) and is_first_commit(store.get(key))
 
 
 def _other_content(folder: str, key: str) -> BackupUnusable:
@@ -205,7 +207,7 @@ def _lost(env: EnvironmentRoot) -> Iterator[str]:
     """Yield what the audit log has of deployments that are further than the backup says: the tables are there, and the ledger is not."""
     try:
         state, entries = LedgerReader(env).state(), read_history(env)
-    except (LedgerDamaged, InvalidLocation):  # what is wrong in the one was wrong before, and of the other the leap has told
+    except (LedgerDamaged, InvalidLocation):  # what is wrong in the one was wrong before, and of the other the first commit has told
         return
     found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(state, entry)]
     if found:
@@ -304,14 +306,14 @@ class _Manifest:
         return tuple(key for key in self.checksums if key.startswith(f"{FOLDER}/"))
 
     @property
-    def leap(self) -> str:
+    def first_commit(self) -> str:
         """Return the key of the commit that a restore puts on top."""
         return f"{LOG}/{self.version + 1:020}.json"
 
     @property
     def log(self) -> tuple[str, ...]:
         """Return the keys of the log with that commit, in the order in which they are put."""
-        return tuple(sorted({self.leap, *(key for key in self.checksums if key.startswith(f"{LOG}/"))}, key=_restore_order))
+        return tuple(sorted({self.first_commit, *(key for key in self.checksums if key.startswith(f"{LOG}/"))}, key=_restore_order))
 
 
 def _manifest(source: ReadStore, folder: str) -> _Manifest:

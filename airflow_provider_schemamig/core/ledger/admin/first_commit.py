@@ -31,14 +31,14 @@ _COMMIT = "restore-"
 
 
 @dataclass(frozen=True, slots=True)
-class Leap:
+class FirstCommit:
     """``files``: key -> content, of the commit. ``notes``: what could not be looked at for the highest numbers."""
 
     files: Mapping[str, bytes]
     notes: tuple[str, ...]
 
 
-def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -> Leap:
+def first_commit_after(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -> FirstCommit:
     """Return the commit that follows the ``ledger`` (its files by their keys) at ``version``, made for ``env``.
 
     Raises NumbersExhausted; LedgerDamaged where the ledger's files cannot be read.
@@ -54,13 +54,13 @@ def leap_over(env: EnvironmentRoot, version: int, ledger: Mapping[str, bytes]) -
         numbers = highest_numbers(env, rows, _places(rows))
         if numbers.is_exhausted:
             raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
-        given_out = GivenOut(*numbers.leapt, _by_hand(env, rows))
+        given_out = GivenOut(*numbers.raised, _by_hand(env, rows))
         table.commit(list(_updates(rows, given_out, version + 1)), f"{_COMMIT}{uuid4().hex}", "append")
         made = {f"{name}/{file}" for name in (FOLDER, LOG) for file in store.names(name)} - ledger.keys()
-        return Leap({key: store.get(key) for key in made if not key.endswith("_last_checkpoint")}, numbers.notes)
+        return FirstCommit({key: store.get(key) for key in made if not key.endswith("_last_checkpoint")}, numbers.notes)
 
 
-def is_leap(commit: bytes) -> bool:
+def is_first_commit(commit: bytes) -> bool:
     """Return whether a commit of the ledger is one that ``restore`` put on top."""
     try:
         actions = [json.loads(line) for line in commit.splitlines() if line.strip()]

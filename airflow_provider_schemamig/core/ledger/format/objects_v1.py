@@ -149,6 +149,7 @@ class Pin:
     asked: tuple[int, ...]
     pinned_by: str
     pinned_at: str
+    given_up: bool
 
     @property
     def key(self) -> str:
@@ -176,7 +177,7 @@ class HeldTable:
     schema_id: int
     shard: str
     table_id: str
-    before: int
+    before: int | None
     dropped: tuple[tuple[str, ...], ...] = ()
     retyped: tuple[tuple[str, ...], ...] = ()
     swapped: tuple[str, ...] = ()
@@ -206,8 +207,10 @@ class IntentKind(StrEnum):
     SEAL = "seal"
     CUTOVER = "cutover"
     CONTRACT = "contract"
+    ROLLBACK = "rollback"
+    UNSEAL = "unseal"
+    TAKE_BACK = "take_back"
     REVERT = "revert"
-    UNDO = "undo"
     COMPACT = "compact"
 
 

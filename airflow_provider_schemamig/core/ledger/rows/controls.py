@@ -69,7 +69,8 @@ class Pin:
     """A longer history of a live table, asked for by ``holder`` (a generation, or a person's name for it).
 
     ``properties``: (key, value before or None), written down by the first pin of a shard and put back by its last unpin. ``asked``: all
-    hours that pins of the shard have asked for since the first, by which a setting of theirs is told from somebody else's.
+    hours that pins of the shard have asked for since the first, by which a setting of theirs is told from somebody else's. ``given_up``: it
+    asks for nothing any more, and goes once the table shows that.
     """
 
     COLLECTION: ClassVar[str] = "pins"
@@ -80,6 +81,7 @@ class Pin:
     asked: tuple[int, ...]
     pinned_by: str
     pinned_at: pendulum.DateTime
+    given_up: bool
 
     @property
     def key(self) -> str:

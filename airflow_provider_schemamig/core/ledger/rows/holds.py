@@ -38,8 +38,8 @@ class HeldTable:
     #: The table that held its rows, by its place and by Delta's own id.
     shard: ShardId
     table_id: str
-    #: The newest version of the table before the deployment's first commit on it; -1 where no table was there, only its row.
-    before: int
+    #: The newest version of the table before the deployment's first commit on it; None where no table was there, only its row.
+    before: int | None
     #: What contract drops from it.
     dropped: tuple[tuple[str, ...], ...] = ()
     #: Fields whose type is another one since, as the target release has them.

@@ -27,10 +27,15 @@ class IntentKind(StrEnum):
     SEAL = "seal"
     CUTOVER = "cutover"
     CONTRACT = "contract"
-    REVERT = "revert"
+    #: A table goes back to the release before.
+    ROLLBACK = "rollback"
+    #: The table of before a rewrite or replacement is opened again.
+    UNSEAL = "unseal"
     #: What a leader of before had begun is taken back in one commit: from ``before`` to ``after``, which may be neither of the others'
     #: steps. ``renames``: columns that have their names of the ledger again.
-    UNDO = "undo"
+    TAKE_BACK = "take_back"
+    #: Drift: what somebody else did to a table goes.
+    REVERT = "revert"
     #: Old files are written anew in today's schema; the schema itself stays as it is.
     COMPACT = "compact"
 
@@ -113,12 +118,12 @@ class SealIntent(Intent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSwapIntent(Intent):
-    """A rollback seals the table that the release brought (SEAL), or opens the one of before (REVERT)."""
+    """A rollback seals the table that the release brought (SEAL), or opens the one of before (UNSEAL)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRevertIntent(Intent):
-    """What somebody else did to a table is undone (``drift.revert``); what the table was before is not in the ledger."""
+    """What somebody else did to a table goes (``drift.revert``); what the table was before is not in the ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

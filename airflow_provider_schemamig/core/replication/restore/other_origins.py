@@ -139,7 +139,7 @@ def _has_more(stream: Stream, table: EventTable, other: OtherPosition) -> bool:
     try:
         for commit in commits_since_restore(stream, table):
             is_its = any(_is_of(other, brought) for brought in (commit.about, *commit.about.get("others", ())))
-            if commit.changes_rows and (commit.is_rollback or is_its):
+            if commit.changes_rows and (commit.rolled_back is not None or is_its):
                 return True
             if commit.is_restore:
                 return False

@@ -58,7 +58,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, UNDO
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, ROLLBACK, TAIL
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 _TRIES = 3
@@ -238,7 +238,7 @@ def _check_rows_are_events(source: EventTable) -> None:
     """Raise OriginReplaced if rows came to the origin's table since that no stream brings: by an upgrade that filled it, or a rollback."""
     for commit in commits(source.store, source.head.version):
         action = str((about_of(commit) or {}).get("action"))
-        if action.startswith(f"{UNDO}/"):
+        if action.startswith(f"{ROLLBACK}/"):
             raise replaced_by_rollback(source.shard)
         if action in (COPY, TAIL, FILL):
             reason = f"at version {source.head.version} an upgrade was still filling it: a later one has all its rows"
@@ -316,7 +316,7 @@ class _OwnCommits:
     """
 
     versions: Sequence[int]
-    rolled_back: dict[str, int]
+    rolled_back: dict[ShardId, int]
     is_from_tables_before: bool
 
 
@@ -328,12 +328,12 @@ def _own_commits(stream: Stream, table: EventTable, columns: Columns, oldest: in
     lack it.
     """
     found: list[int] = []
-    rolled_back: dict[str, int] = {}
+    rolled_back: dict[ShardId, int] = {}
     try:
         for commit in commits_since_restore(stream, table, oldest):
             if commit.is_restore:
                 return _OwnCommits(found, rolled_back, is_from_tables_before=False)
-            if commit.is_rollback:
+            if commit.rolled_back is not None:
                 rolled_back[commit.rolled_back] = commit.version
             is_streamed = oldest != NOTHING and commit.is_backfill and not columns.was_rolled_back(commit.version)
             if commit.changes_rows and (is_streamed or not commit.is_ours):

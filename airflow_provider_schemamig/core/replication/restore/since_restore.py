@@ -8,12 +8,12 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
+from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.replication.model import Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE
 from airflow_provider_schemamig.core.replication.stream.provenance import Provenance
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,9 @@ class TargetCommit:
         return made.fills is not None and not made.is_housekeeping
 
     @property
-    def is_rollback(self) -> bool:
-        """Return whether it brought rows back from the table ``rolled_back``."""
-        return self.action.startswith(f"{UNDO}/")
-
-    @property
-    def rolled_back(self) -> str:
-        return self.action.removeprefix(f"{UNDO}/")
+    def rolled_back(self) -> ShardId | None:
+        """Return the table from which a rollback brought rows back with this commit, if one did."""
+        return Provenance(self.action).rolled_back
 
 
 def commits_since_restore(stream: Stream, table: EventTable, oldest: int = NOTHING) -> Iterator[TargetCommit]:

@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import UNDO
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import ROLLBACK
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def check_no_rows_restored(origin: End, shard: ShardId, at: int, of: ShardId) ->
 
     The stream has not followed that table, so the rows are in no event.
     """
-    row, wanted = origin.state.shards[shard], f"{UNDO}/{of}"
+    row, wanted = origin.state.shards[shard], f"{ROLLBACK}/{of}"
     store = origin.env.table_store(row.uri, row.table_id)
     if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
         raise replaced_by_rollback(row)

@@ -12,11 +12,11 @@ from airflow_provider_schemamig.core.online.unfilled import column_filled
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, ROLLBACK, TAIL
 
 #: Our own work on a shard that brings no row to the collection: it fills or follows another shard, before this one is live or again. The
 #: backfill of a column that is not in use is such work, too.
-_HOUSEKEEPING = frozenset({"copy", "tail", "fill"})
-_UNDO = "undo/"
+_HOUSEKEEPING = frozenset({COPY, TAIL, FILL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,13 @@ class Provenance:
     def is_housekeeping(self) -> bool:
         if self.fills is not None:
             return is_stand_in(self.fills)
-        return self.action is not None and (self.action in _HOUSEKEEPING or self.action.startswith(_UNDO))
+        return self.action in _HOUSEKEEPING or self.rolled_back is not None
 
     @property
     def rolled_back(self) -> ShardId | None:
         """Return the shard from which a rollback brought the rows, if one did."""
-        return ShardId(self.action.removeprefix(_UNDO)) if self.action is not None and self.action.startswith(_UNDO) else None
+        kind, found, shard = (self.action or "").partition("/")
+        return ShardId(shard) if found and kind == ROLLBACK else None
 
 
 def provenance_of(commit: LogCommit) -> Provenance:

@@ -18,7 +18,6 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
-    DeploymentState,
     IntentKind,
     SealIntent,
 )
@@ -64,42 +63,36 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import Transitio
 
 
 def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[], JobRunner]) -> None:
-    """Follow, seal, catch up, rename, commit. Done already (by a twin, or before the answer was lost): nothing happens."""
-    if leader.deployment.state is DeploymentState.COMMITTED:
-        return
-    with leader.until(leader.is_committed):
-        leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
-        take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
-        evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
-        swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None))
-        followed = _follow_until_near(leader, swaps, jobs)
-        allow = unless_paused(leader, "cutover")
-        seals = _announced(leader, [stage for stage in stages if isinstance(stage, s.Seal)], allow)
-        sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
-        if seals:
-            leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
-        try:
-            seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
-            caught_up = catch_up(leader, followed, jobs)
-            others = [item.transition for item in evolved if item.transition is not None and item.swap is None]
-            moved = commit_transitions(leader, IntentKind.CUTOVER, others, allow)
-            copy_checkpoints(leader)
-            moved |= swaps.make(allow)
-            check_untouched(leader, caught_up)
-            ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
-            _commit(leader, ends, seals, caught_up, swaps, allow)
-            leader.notes.extend(
-                f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up
-            )
-            leader.notes.extend(swaps.note())
-            leader.notes.extend(remember_seals(leader, seals, sealed_at))
-        except BaseException:
-            # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
-            # the same.
-            unseal_all(leader, seals)
-            unseal_swaps(leader, swaps.held, jobs)
-            raise
-    leader.deployment = leader.state.deployments[leader.generation]
+    """Follow, seal, catch up, rename, commit."""
+    leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
+    take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
+    evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
+    swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None))
+    followed = _follow_until_near(leader, swaps, jobs)
+    allow = unless_paused(leader, "cutover")
+    seals = _announced(leader, [stage for stage in stages if isinstance(stage, s.Seal)], allow)
+    sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
+    if seals:
+        leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
+    try:
+        seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
+        caught_up = catch_up(leader, followed, jobs)
+        others = [item.transition for item in evolved if item.transition is not None and item.swap is None]
+        moved = commit_transitions(leader, IntentKind.CUTOVER, others, allow)
+        copy_checkpoints(leader)
+        moved |= swaps.make(allow)
+        check_untouched(leader, caught_up)
+        ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
+        _commit(leader, ends, seals, caught_up, swaps, allow)
+        leader.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
+        leader.notes.extend(swaps.note())
+        leader.notes.extend(remember_seals(leader, seals, sealed_at))
+    except BaseException:
+        # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
+        # the same.
+        unseal_all(leader, seals)
+        unseal_swaps(leader, swaps.held, jobs)
+        raise
 
 
 def _follow_until_near(leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
@@ -126,10 +119,8 @@ def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> 
 def _as_committed(leader: LeaderView, moved: Mapping[CollectionName, int], item: EvolvedTable) -> EvolvedTable:
     """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
-    since = item.since if item.since >= 0 else moved.get(source, 0)
     names = _head(leader, source).stored_names if source in moved else item.stored_names
-    before = item.before if item.since >= 0 else since - 1
-    return replace(item, since=since, before=before, stored_names=names)
+    return replace(item, begun=moved.get(source) if item.begun is None else item.begun, stored_names=names)
 
 
 def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:
@@ -171,10 +162,7 @@ def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable
         text = "its columns are neither those before nor those after the cut-over"
         raise DriftFound(collection=source, differences=(text,), under_way=True)
     check_not_exchanged(leader.state, head_shard(leader, source), head)
-    since = _begun_at(leader, source)
-    before = head.version if since is None else since - 1
-    since = (-1 if changes else head.version) if since is None else since
-    return EvolvedTable(step, final, since, before, head.stored_names, transition, swap)
+    return EvolvedTable(step, final, head.version, _begun_at(leader, source), head.stored_names, transition, swap)
 
 
 def _begun_at(leader: LeaderView, collection: CollectionName) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec
 
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.execute.contract import contract_due
@@ -47,8 +48,24 @@ EXECUTORS: Mapping[str, Mapping[type[s.Stage], Callable[..., object]]] = {
 
 
 def run_stages(executors: Executors[P], leader: LeaderWriter, *args: P.args, **options: P.kwargs) -> None:
-    """Run a task's functions in their order, each with the stages of its kinds; one that has none is left out."""
-    for run in dict.fromkeys(executors.values()):
-        stages = leader.stages(*(kind for kind, found in executors.items() if found is run))
-        if stages:
-            run(leader, stages, *args, **options)
+    """Run a task's functions in their order, each with the stages of its kinds; one that has none is left out.
+
+    Nothing is run once the release is committed, also by another process meanwhile.
+    """
+
+    def run_all() -> None:
+        for run in dict.fromkeys(executors.values()):
+            stages = leader.stages(*(kind for kind, found in executors.items() if found is run))
+            if stages:
+                run(leader, stages, *args, **options)
+
+    until_committed(leader, run_all)
+
+
+def until_committed(leader: LeaderWriter, run: Callable[[], None]) -> None:
+    """Run what is done already once the release is committed: by a twin, or before an answer was lost."""
+    if leader.deployment.state is DeploymentState.COMMITTED:
+        return
+    with leader.until(leader.is_committed):
+        run()
+    leader.deployment = leader.state.deployments[leader.generation]

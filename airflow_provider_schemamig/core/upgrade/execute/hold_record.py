@@ -42,7 +42,7 @@ def sealed_tables(state: State, plan: Plan, seals: Mapping[ShardId, Intent]) -> 
         if isinstance(step, Replace | RewriteStep | Remove) and step.old.name in state.objects:
             entry = state.entry(step.old.name)
             seal = seals.get(entry.shard)
-            before = seal.base_version if seal is not None else -1
+            before = seal.base_version if seal is not None else None
             yield HeldTable(step.old.name, entry.schema_id, entry.shard, state.shards[entry.shard].table_id, before)
 
 

@@ -49,7 +49,7 @@ from airflow_provider_schemamig.core.upgrade.tables.change_log import ElementEnt
 from airflow_provider_schemamig.core.upgrade.tables.clustering import recluster
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
 from airflow_provider_schemamig.core.upgrade.tables.errors import ElementTakenBack
-from airflow_provider_schemamig.core.upgrade.tables.inverse import exchanges, inverse_changes
+from airflow_provider_schemamig.core.upgrade.tables.inverse import column_swaps, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftover
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.core.upgrade.verify.keys import ask, validate_key
@@ -88,7 +88,7 @@ def _change_table(leader: LeaderWriter, step: Evolve, item: OnlineSchedule, jobs
     entries, was_changed = ElementEntries(leader, item.collection, item.shard, item.operations), is_changed(leader, item)
     refusals: list[SchemamigError] = []
     try:
-        if exchanges(item.begin, item.origin, ()):
+        if column_swaps(item.begin, item.origin, ()):
             _take_back(leader, item, jobs)
             item = online_schedule_of(leader, step) or item
         _Run(leader, item, jobs).to_the_end()

@@ -61,8 +61,10 @@ _ORDER = (
     IntentKind.CUTOVER,
     IntentKind.SEAL,
     IntentKind.CONTRACT,
+    IntentKind.ROLLBACK,
+    IntentKind.UNSEAL,
+    IntentKind.TAKE_BACK,
     IntentKind.REVERT,
-    IntentKind.UNDO,
 )
 
 
@@ -184,17 +186,17 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
         if not may_change:
             return None
         head = _as_recorded(leader, store, head, shard, intents, table.version)
-    inverses = [i for i in leader.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.UNDO]
+    inverses = [i for i in leader.state.intents_of(shard) if isinstance(i, TransitionIntent) and i.kind is IntentKind.TAKE_BACK]
     dropped += [Drop(Intent, inverse.key) for inverse in inverses if inverse not in intents]
     taken_back = next((inverse for inverse in inverses if is_done(leader.state, inverse, head)), None)
     if taken_back is not None:
         return [*dropped, *_record(leader.state, shard, taken_back.after, head)]  # all but this was done
-    done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.UNDO])
+    done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.TAKE_BACK])
     if not done:
         return [*dropped, *_drift_reverted(leader.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
         return [*dropped, *_record(leader.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
-    if done[-1].kind is IntentKind.REVERT and how.for_rollback:
+    if done[-1].kind is IntentKind.ROLLBACK and how.for_rollback:
         return one_each([*dropped, Put(replace(done[-1], epoch=leader.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
     if len(done) == 1 and done[0].kind is IntentKind.EXPAND and last == how.wanted(collection):
@@ -234,7 +236,7 @@ def _as_far_as_it_came(intent: TransitionIntent, head: Head) -> TransitionIntent
 
 def _is_as_recorded(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> bool:
     """Return whether the table is sealed as the ledger says, as far as what is settled may have changed that."""
-    if not any(intent.kind in (IntentKind.SEAL, IntentKind.REVERT) for intent in intents):
+    if not any(intent.kind in (IntentKind.SEAL, IntentKind.UNSEAL) for intent in intents):
         return True
     return (head.sealed_for is not None) == (state.shards[shard].state is ShardState.RETIRED)
 
@@ -286,7 +288,7 @@ def _apply_inverse(
             raise MetadataMoved(collection=first.collection, uri=store.location.uri)
         check_not_exchanged(leader.state, shard, head)
         inverse = inverse_changes(store, head, now, wanted, renames, first.base_version)
-        if last.kind is IntentKind.REVERT:
+        if last.kind is IntentKind.ROLLBACK:
             missing = what_is_missing(store, last, inverse)
             if missing:
                 raise unfinished(leader.state, last, missing)
@@ -294,7 +296,7 @@ def _apply_inverse(
         if not inverse.changes:
             return inverse, head, None
         _announce(leader, swap_back, done, inverse, head)
-        fence, tag = leader.fence(shard), leader.tag(IntentKind.UNDO.value)
+        fence, tag = leader.fence(shard), leader.tag(IntentKind.TAKE_BACK.value)
         committed = commit_changes(
             store, head, inverse.changes, fence, tag, since=fenced, forget=inverse.forget, checked_at=checked_at, stood_before=True
         )
@@ -303,26 +305,26 @@ def _apply_inverse(
     try:
         inverse, head, committed = retry_on_new_files(leader, first.collection, shard, attempt)
     except NotInvertible as stays:
-        if last.kind is not IntentKind.REVERT:
+        if last.kind is not IntentKind.ROLLBACK:
             raise
         raise unfinished(leader.state, last, (stays.reason,)) from stays
     if committed is not None:
         require_durable(first.collection, [committed])
     leader.notes.extend(f"{first.collection}: {text}" for text in inverse.left_behind)
-    own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.UNDO]
+    own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.TAKE_BACK]
     return [*(Drop(Intent, intent.key) for intent in own), *_record(leader.state, shard, after_inverse(now, inverse), head)]
 
 
 def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent], inverse: InverseChanges, head: Head) -> None:
-    """Announce where the undo leads to, before it is done.
+    """Announce where taking it back leads to, before it is done.
 
-    What has to stay behind is neither in the ledger nor in what is undone, and whoever comes next would take it for somebody else's doing.
+    What has to stay behind is neither in the ledger nor in what goes, and whoever comes next would take it for somebody else's doing.
     Nothing is announced of what a twin has settled: its commit stops ours.
     """
     before = {path for path, _ in walk(swap_back.wanted.fields)}
     same = tuple((path, parent_and_name(path)[1]) for path, _ in swap_back.renames if path in before)
     announced = TransitionIntent(
-        **leader.intent(IntentKind.UNDO, swap_back.collection, swap_back.shard, head.version),
+        **leader.intent(IntentKind.TAKE_BACK, swap_back.collection, swap_back.shard, head.version),
         before=swap_back.now,
         after=after_inverse(swap_back.now, inverse),
         renames=same,
@@ -331,7 +333,7 @@ def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent],
     def announce(state: State) -> list[Update]:
         if not any(state.intents.get((i.shard, i.kind, i.generation)) is not None for i in done):
             return []
-        others = [other for other in state.intents_of(swap_back.shard) if other.kind is IntentKind.UNDO and other.key != announced.key]
+        others = [other for other in state.intents_of(swap_back.shard) if other.kind is IntentKind.TAKE_BACK and other.key != announced.key]
         return [*(Drop(Intent, other.key) for other in others), Put(announced)]
 
     leader.append(announce)

@@ -40,19 +40,29 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import Transitio
 
 @dataclass(frozen=True, slots=True)
 class EvolvedTable:
-    """An evolved collection at the end of its cut-over: its physical schema and the table version that began it."""
+    """An evolved collection at the end of its cut-over. ``seen``: the table's version when it was looked at."""
 
     step: Evolve
     physical: Declaration
-    since: int
-    #: The newest version before the deployment's first commit on the table.
-    before: int
+    seen: int
+    #: The deployment's first commit on the table; None: there is none, or not yet.
+    begun: int | None
     #: What the fields of ``physical`` are called in the data files, where that is another name.
     stored_names: Mapping[ColumnPath, str]
     #: The cut-over's own commit on the table; None if it needs none.
     transition: Transition | None
     #: The same, if columns change places in it.
     swap: PlannedSwap | None
+
+    @property
+    def since(self) -> int:
+        """Return the version that began the schema, if it is one of the deployment's; else one that has it."""
+        return self.seen if self.begun is None else self.begun
+
+    @property
+    def before(self) -> int:
+        """Return the newest version before the deployment's first commit on the table."""
+        return self.seen if self.begun is None else self.begun - 1
 
 
 def updates_of(

@@ -329,7 +329,7 @@ def _take_back_swap(leader: LeaderWriter, intent: SwapIntent, jobs: Jobs) -> boo
     inverse = inverse_changes(store, head, after, before, intent.renames, made_in)
     if live_differences(before, after_inverse(after, inverse)):  # a part would stay behind, and look like somebody else's doing
         return False
-    fence, tag = leader.fence(intent.shard), leader.tag("undo")
+    fence, tag = leader.fence(intent.shard), leader.tag(IntentKind.TAKE_BACK.value)
     made = commit_changes(
         store, head, inverse.changes, fence, tag, since=intent.base_version, forget=inverse.forget, checked_at=checked_at, stood_before=True
     )

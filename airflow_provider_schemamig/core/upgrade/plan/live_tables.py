@@ -242,7 +242,7 @@ def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[Column
 
 
 #: What of ours gives columns other names, in the course of it or for good.
-_RENAMING = frozenset({IntentKind.EVOLVE, IntentKind.CUTOVER, IntentKind.REVERT, IntentKind.UNDO})
+_RENAMING = frozenset({IntentKind.EVOLVE, IntentKind.CUTOVER, IntentKind.ROLLBACK, IntentKind.TAKE_BACK, IntentKind.REVERT})
 
 
 def check_not_exchanged(state: State, shard: ShardId, head: Head) -> None:

@@ -1,4 +1,4 @@
-"""Filling replacement shards on Spark, exactly once a fill number (delta_spark.md, "idempotent writes")."""
+"""Filling replacement shards on Spark, exactly once a fill number."""
 
 from __future__ import annotations
 

@@ -80,11 +80,11 @@ def _oldest_age(env: EnvironmentRoot, view: View, step: Evolve) -> float:
     assert state is not None and step.old.name in state.objects  # what evolves is there
     shard: ShardId = state.objects[step.old.name].shard
     head = view.heads.get(step.old.name)
-    held = [table.before for _, table in held_of(state, shard, open_holds(state))]
+    held = [table.before or 0 for _, table in held_of(state, shard, open_holds(state))]
     if not held or head is None:
         return 0.0
     try:
-        since = made_at(table_store(env, state, shard), max(min(held), 0), head.version)
+        since = made_at(table_store(env, state, shard), min(held), head.version)
     except LogTruncated:  # gone already: that was said when it was promoted
         return 0.0
     return 0.0 if since is None else max((pendulum.now("UTC") - since).total_seconds() / 3600, 0.0)

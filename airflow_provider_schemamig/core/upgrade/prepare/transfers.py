@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, replacement_key
 
 #: Names of the chains in the target's log.
-COPY, TAIL, UNDO = "copy", "tail", "undo"
+COPY, TAIL, ROLLBACK = "copy", "tail", "rollback"
 #: What a commit that fills a replacement shard calls itself.
 FILL = "fill"
 
@@ -97,7 +97,7 @@ def backward_transfer(
             lookups.append(Lookup(name, state.shard_of(name).uri, _readable_at(env, state, deployment, name), _select_list(columns)))
     return RowTransfer(
         collection=step.collection,
-        chain=_chain(state, old, f"{UNDO}/{now}", deployment),
+        chain=_chain(state, old, f"{ROLLBACK}/{now}", deployment),
         source=now,
         source_uri=state.shards[now].uri,
         source_id=state.shards[now].table_id,
@@ -121,7 +121,7 @@ def _readable_at(env: EnvironmentRoot, state: State, deployment: Deployment, col
     shard = state.shard_of(collection).shard
     store = table_store(env, state, shard)
     head = read_head(store)
-    rolled_back = state.transition(shard, IntentKind.REVERT, deployment.generation)
+    rolled_back = state.transition(shard, IntentKind.ROLLBACK, deployment.generation)
     if names_under_way(state, collection, head) and rolled_back is not None and rolled_back.done_version is not None:
         head = read_head(store, rolled_back.done_version - 1)
     check_names(state, collection, head)

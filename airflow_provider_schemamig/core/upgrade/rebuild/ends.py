@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Commits (``Tag.action``) after which a table is not the one that the release of before had.
-_RELEASE_ACTIONS = frozenset({"cutover", "revert", "seal", "settle", "undo", "unseal"})
+_RELEASE_ACTIONS = frozenset({"cutover", "revert", "rollback", "seal", "settle", "take_back", "unseal"})
 #: Tasks that end when the ledger knows of all that their generation did to tables. Others (clean-up) say nothing of these.
 _ENDS = ("cutover", "rollback")
 #: Tasks that tell that a generation led.
@@ -66,7 +66,7 @@ class AuditedEnds:
     def show(self, commit: ReleaseCommit, collection: CollectionName) -> bool:
         """Return whether a task that makes such commits ended after it. The same process wrote both, so by one clock."""
         found = [self.ended_at.get((task, commit.generation)) for task in _ENDS]
-        if commit.action == "revert":  # of a rollback, or of drift of this one table
+        if commit.action == "revert":  # of drift of this one table
             found += [
                 _end_of(entry) for entry in self._done("revert") if (entry.generation, entry.collection) == (commit.generation, collection)
             ]

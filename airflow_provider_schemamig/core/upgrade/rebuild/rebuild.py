@@ -118,7 +118,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     shards = [_shard(table, env_id, numbers) for table in found]
     notes = (*_notes(declared, found, left, any(stores.values())), *numbers.notes)
     target = AdoptedRelease(release.name, release.version, None, declared)
-    generation, epoch = numbers.leapt
+    generation, epoch = numbers.raised
 
     def rows(state: State) -> Sequence[Update]:
         if state.release is not None:
@@ -251,7 +251,7 @@ def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str
 
 def _shard(table: FoundTable, env_id: str, numbers: Numbers) -> Shard:
     """Return the shard of a table: one of ours by its folder, another one as an adopted one."""
-    generation, epoch = numbers.leapt
+    generation, epoch = numbers.raised
     name = ShardId(table.uri.rpartition("/")[2])
     ours = is_shard_folder(table.uri, name)
     if not ours:

@@ -86,7 +86,7 @@ def check_rollback_possible(env: EnvironmentRoot, state: State, deployment: Depl
 def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> Iterator[SchemamigError]:
     is_committed = deployment.state is DeploymentState.COMMITTED
     # Before the commit each is what it was, there or not; after it what was not there before the release need not be there now.
-    needed = {table.shard for table in hold.tables if table.before >= 0} if is_committed else set()
+    needed = {table.shard for table in hold.tables if table.before is not None} if is_committed else set()
     names = {item.shard: name for name, item in state.objects.items()}
     rows = _tables(state, deployment, plan, hold)
     heads = env.each(lambda row: look_or_none(table_store(env, state, row.shard)), rows)

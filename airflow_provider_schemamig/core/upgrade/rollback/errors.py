@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -15,12 +17,20 @@ class NothingToRollBack(Refusal):
     first: str
 
 
-def taken_over(generation: int) -> NothingToRollBack:
-    """Return the refusal of a rollback whose deployment is no longer the one that would be rolled back."""
-    return NothingToRollBack(
-        why=f"generation {generation} took over meanwhile",
-        first="Look at `schemamig status`; if that generation is to go back, run it again.",
-    )
+def another_first(found: Deployment, asked: Generation) -> NothingToRollBack:
+    """Return the refusal of a rollback of generation ``asked`` where ``found`` is the one that would go back."""
+    if found.generation == asked:
+        return NothingToRollBack(
+            why=f"generation {asked} was committed meanwhile", first=f"Run it again: it is {found.target} that goes back."
+        )
+    if found.state is DeploymentState.PROMOTED:
+        first = f"Let it finish, or give it up with `schemamig cancel --generation {found.generation}`. Then roll back again."
+        return NothingToRollBack(why=f"generation {found.generation} has taken over since, with an upgrade to {found.target}", first=first)
+    if found.generation > asked:
+        why = f"generation {found.generation} has brought {found.target} since, which goes back first"
+        return NothingToRollBack(why=why, first=f"If that is what you want: `schemamig rollback --generation {found.generation}`.")
+    why = f"generation {asked} has gone back already, or its hold is over; next would be {found.target} of generation {found.generation}"
+    return NothingToRollBack(why=why, first=f"If that is what you want: `schemamig rollback --generation {found.generation}`.")
 
 
 class LossyRollback(Refusal):

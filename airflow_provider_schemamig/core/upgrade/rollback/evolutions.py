@@ -55,14 +55,14 @@ def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs
     for swap_back in _all_swaps_back(state, plan, hold, lossy=False):
         store = table_store(env, state, swap_back.shard)
         head = read_head(store)
-        for item in swap_back.exchanges if is_in_place(swap_back.now, head) else ():  # else a rollback that died had come further
+        for item in swap_back.columns if is_in_place(swap_back.now, head) else ():  # else a rollback that died had come further
             if due_files(store, head, swap_back.fill_of(store, head, item)):
                 wanted, used = type_sql(item.hidden.type), item.used.name
                 about = {"collection": swap_back.collection, "uri": store.location.uri, "version": head.version}
                 for path, _, found in leaves(item.used.type, item.hidden.type, used):
                     rule = f"have no value of {path} as {type_sql(found)}, it becomes NULL"
                     checks.append({**about, "kind": "cast", "column": path, "type": type_sql(found), "rule": rule})
-                for kept in swap_back.exchanges.kept(item, lossy=True):
+                for kept in swap_back.columns.kept(item, lossy=True):
                     rule = f"break the CHECK {kept.check.name} with {used} as {wanted}, they have to be changed or deleted first"
                     checks.append({**about, "kind": "check", "expression": kept.expression, "rule": rule})
     if not checks:
@@ -88,17 +88,17 @@ def roll_back_tables(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> Rolled
     tables = {step.collection: held_table(leader.state, hold, step.old.name) for step in _evolved(leader.plan)}
     rolled_back = {name: known for name, table in tables.items() if (known := _rolled_back(leader, table.shard)) is not None}
     steps = [step for step in _evolved(leader.plan) if step.collection not in rolled_back]
-    plain = [step for step in steps if not _swap_back_of(leader.state, leader.plan, hold, step, lossy).exchanges]
+    plain = [step for step in steps if not _swap_back_of(leader.state, leader.plan, hold, step, lossy).columns]
     transitions: list[Transition] = []
     for step, (transition, left) in zip(plain, leader.env.each(lambda step: _transition(leader, step), plain), strict=True):
         leader.notes.extend(f"{step.collection}: {text}" for text in left)
         transitions += [] if transition is None else [transition]
     rolled_back_at = leader.env.each(lambda known: _stands(leader, known), rolled_back.values())
-    versions = dict(zip(rolled_back, rolled_back_at, strict=True)) | commit_transitions(leader, IntentKind.REVERT, transitions)
+    versions = dict(zip(rolled_back, rolled_back_at, strict=True)) | commit_transitions(leader, IntentKind.ROLLBACK, transitions)
     for step in steps:
         swap_back = _swap_back_of(leader.state, leader.plan, hold, step, lossy)
-        if swap_back.exchanges:
-            attempt = functools.partial(_exchange, leader, step, swap_back, jobs)
+        if swap_back.columns:
+            attempt = functools.partial(_swap_back, leader, step, swap_back, jobs)
             transition, version = retry_on_new_files(leader, step.collection, swap_back.shard, attempt)
             transitions.append(transition)
             versions[step.collection] = version
@@ -120,13 +120,13 @@ def _marked(leader: LeaderView, step: Evolve) -> int:
     """
     held = held_table(leader.state, hold_of(leader), step.old.name)
     store, fence = held_store(leader.env, leader.state, held), leader.fence(held.shard)
-    tag = leader.tag(IntentKind.REVERT.value)
+    tag = leader.tag(IntentKind.ROLLBACK.value)
     return put_txns(store, read_head(store), fence_txns(store, fence), tag, fence.check).version
 
 
 def _rolled_back(leader: LeaderView, shard: ShardId) -> TransitionIntent | None:
     """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
-    known = leader.state.transition(shard, IntentKind.REVERT, leader.generation)
+    known = leader.state.transition(shard, IntentKind.ROLLBACK, leader.generation)
     return known if known is not None and known.done_version is not None else None
 
 
@@ -139,12 +139,12 @@ def _stands(leader: LeaderView, known: TransitionIntent) -> int:
     return head.version if known.done_version is None else known.done_version
 
 
-def _exchange(leader: LeaderWriter, step: Evolve, swap_back: SwapBack, jobs: Jobs) -> tuple[Transition, int]:
+def _swap_back(leader: LeaderWriter, step: Evolve, swap_back: SwapBack, jobs: Jobs) -> tuple[Transition, int]:
     checked_at = fill_old_column(leader, swap_back, jobs)
     transition, left = _transition(leader, step)
     leader.notes.extend(f"{step.collection}: {text}" for text in left)
     assert transition is not None  # two columns change places
-    return transition, commit_transitions(leader, IntentKind.REVERT, [replace(transition, checked_at=checked_at)])[step.collection]
+    return transition, commit_transitions(leader, IntentKind.ROLLBACK, [replace(transition, checked_at=checked_at)])[step.collection]
 
 
 def _evolved(plan: Plan) -> tuple[Evolve, ...]:
@@ -172,7 +172,7 @@ def source_entry(state: State, held: HeldTable) -> SchemaEntry:
 
 def _all_swaps_back(state: State, plan: Plan, hold: Hold, *, lossy: bool) -> Sequence[SwapBack]:
     found = [_swap_back_of(state, plan, hold, step, lossy) for step in _evolved(plan)]
-    return [swap_back for swap_back in found if swap_back.exchanges]
+    return [swap_back for swap_back in found if swap_back.columns]
 
 
 def _swap_back_of(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: bool) -> SwapBack:
@@ -183,14 +183,14 @@ def _swap_back_of(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: boo
     entry, held = state.entry(step.collection), held_table(state, hold, step.old.name)
     wanted = replace(still_there(state, source_entry(state, held)), name=step.collection)
     renamed = net_renames(change for stage in plan.of_collection(step.collection) if isinstance(stage, CutOver) for change in stage.changes)
-    return SwapBack(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), max(held.before, 0), lossy)
+    return SwapBack(step.collection, held.shard, entry.physical, wanted, tuple(renamed.items()), held.before or 0, lossy)
 
 
 def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tuple[str, ...]]:
     """Return what takes a table back, if anything has to, and what stays behind on it."""
     entry, swap_back = leader.state.entry(step.collection), _swap_back_of(leader.state, leader.plan, hold_of(leader), step, False)
     store = held_store(leader.env, leader.state, held_table(leader.state, hold_of(leader), step.old.name))
-    known = leader.state.transition(entry.shard, IntentKind.REVERT, leader.generation)
+    known = leader.state.transition(entry.shard, IntentKind.ROLLBACK, leader.generation)
     if known is not None:
         entry = replace(entry, physical=known.before)
     head = read_head(store)

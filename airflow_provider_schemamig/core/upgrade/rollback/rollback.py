@@ -54,7 +54,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_rollback_possible, to_roll_back
-from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, taken_over
+from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, another_first
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     RolledBackTables,
     fill_old_columns,
@@ -175,7 +175,7 @@ def _checked(
         leading(state, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
     deployment = to_roll_back(state)
     if begun is not None and begun.generation != deployment.generation:
-        raise taken_over(deployment.generation)
+        raise another_first(deployment, begun.generation)
     if deployment.state is DeploymentState.COMMITTED:
         hold, plan = state.holds[deployment.generation], plan_of(env, deployment)
         check_rollback_possible(env, state, deployment, plan, hold)
@@ -196,7 +196,7 @@ def _led(env: EnvironmentRoot, ledger: LedgerWriter, listen: Listener, deploymen
 def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> Sequence[Update]:
     found = to_roll_back(state)  # again, on the state that is appended to: a contract may have begun meanwhile
     if found.generation != deployment.generation or found.state is not deployment.state:
-        raise taken_over(found.generation)
+        raise another_first(found, deployment.generation)
     assert state.leader is not None  # to_roll_back refused otherwise
     updates: list[Update] = [Put(replace(state.leader, epoch=next_epoch(state), since=pendulum.now("UTC")))]
     claims = found.rolled_back_by if claim_id is None else tuple(sorted({*found.rolled_back_by, claim_id}))

@@ -1,4 +1,4 @@
-"""The shards of a collection that a rollback exchanges: the release's is sealed, the one before it is opened again."""
+"""The shards of a collection that a rollback swaps: the release's is sealed, the one before it is opened again."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def rewrites_to_roll_back(leader: LeaderView, swaps: Sequence[ShardSwap]) -> lis
 
 def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[ShardSwap]:
     """Write intents for the swaps, so that a next leader finds a shard sealed or unsealed by half a rollback and puts it right."""
-    kinds = (("now", IntentKind.SEAL), ("old", IntentKind.REVERT))
+    kinds = (("now", IntentKind.SEAL), ("old", IntentKind.UNSEAL))
     intents: list[ShardSwapIntent] = []
     announced = []
     touched = [shard for swap in swaps for shard in (swap.now, swap.old) if shard is not None]

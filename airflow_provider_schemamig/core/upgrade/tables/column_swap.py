@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.backfill import backfill
 from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced
-from airflow_provider_schemamig.core.upgrade.tables.inverse import ColumnSwap, Exchanges, exchanges
+from airflow_provider_schemamig.core.upgrade.tables.inverse import ColumnSwap, ColumnSwaps, column_swaps
 from airflow_provider_schemamig.core.upgrade.tables.seals import sealed_during
 
 T = TypeVar("T")
@@ -87,8 +87,8 @@ class SwapBack:
     lossy: bool = False
 
     @property
-    def exchanges(self) -> Exchanges:
-        return exchanges(self.now, self.wanted, self.renames)
+    def columns(self) -> ColumnSwaps:
+        return column_swaps(self.now, self.wanted, self.renames)
 
     def fill_of(self, store: ReadStore, head: Head, item: ColumnSwap) -> Fill:
         """Return the fill that gives the hidden column its values.
@@ -97,7 +97,7 @@ class SwapBack:
         was cleaned up since, or the hidden column was dropped and came anew, every row is asked: a value that still says the same stays as
         it is (``ColumnSwap.value``).
         """
-        expression = self.exchanges.expression(item, lossy=self.lossy)
+        expression = self.columns.expression(item, lossy=self.lossy)
         try:
             aside = _aside_since(store, self.since, head, item.hidden.name)
         except LogTruncated:
@@ -113,17 +113,15 @@ def fill_old_column(leader: LeaderWriter, way: SwapBack, jobs: Jobs) -> int | No
 
     Raises NotInvertible, MetadataMoved, and what ``backfill`` raises.
     """
-    if not way.exchanges:
+    if not way.columns:
         return None
     store = table_store(leader.env, leader.state, way.shard)
     head = read_head(store)
     there = {field["name"] for field in head.schema["fields"]}
-    if any(item.hidden.name not in there for item in way.exchanges):  # another leader, or somebody, was faster
+    if any(item.hidden.name not in there for item in way.columns):  # another leader, or somebody, was faster
         raise MetadataMoved(collection=way.collection, uri=store.location.uri)
     try:
-        return min(
-            backfill(leader, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.exchanges
-        )
+        return min(backfill(leader, way.collection, way.shard, way.fill_of(store, head, item), jobs, is_held=False) for item in way.columns)
     except BadValue as bad:
         raise NotInvertible(collection=way.collection, reason=bad.message) from bad
 

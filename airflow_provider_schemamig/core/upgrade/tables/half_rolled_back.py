@@ -19,12 +19,11 @@ from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, table_store
 from airflow_provider_schemamig.core.upgrade.tables.errors import RollbackUnfinished
-from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, exchanges, inverse_changes
+from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, column_swaps, inverse_changes
 
 
 def is_of_rollback(intent: Intent) -> TypeGuard[TransitionIntent]:
-    """Return whether it takes a table back; others of its kind only open one, or undo somebody else's change (``drift.revert``)."""
-    return isinstance(intent, TransitionIntent) and intent.kind is IntentKind.REVERT
+    return isinstance(intent, TransitionIntent) and intent.kind is IntentKind.ROLLBACK
 
 
 def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[RollbackUnfinished]:
@@ -37,7 +36,7 @@ def unfinished_rollbacks(env: EnvironmentRoot, state: State) -> Iterator[Rollbac
             continue
         store = table_store(env, state, intent.shard)
         head = head_or_none(store)
-        if head is None or not is_done(state, intent, head) or exchanges(intent.after, intent.before, intent.renames):
+        if head is None or not is_done(state, intent, head) or column_swaps(intent.after, intent.before, intent.renames):
             continue
         inverse = inverse_changes(store, head, intent.after, intent.before, intent.renames, intent.base_version)
         reasons = what_is_missing(store, intent, inverse)

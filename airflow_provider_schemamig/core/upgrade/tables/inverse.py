@@ -83,7 +83,7 @@ def inverse_changes(
     #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
     hidden = {path: name for path, name in renamed.items() if is_stand_in(name) and name not in there}
     found = compare(now, now, wanted, {path: name for path, name in renamed.items() if path not in hidden})
-    columns, blocker = found.columns, _Blocker(store, head, now, since, exchanges(now, wanted, renames))
+    columns, blocker = found.columns, _Blocker(store, head, now, since, column_swaps(now, wanted, renames))
     drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
     changes: list[Change] = []
     left: list[str] = []
@@ -126,7 +126,7 @@ class ColumnSwap:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanges:
+class ColumnSwaps:
     """All columns of a table that change places on the way back. ``checks``: the CHECKs, as the table has them now, that use one of them
     and stood there all the while: rows from before keep them by the values of then, rows that came since are asked when they get theirs."""
 
@@ -157,7 +157,7 @@ class Exchanges:
         return guarded(item.value(lossy=lossy), self.kept(item, lossy=lossy), quote(item.used.name))
 
 
-def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> Exchanges:
+def column_swaps(now: Declaration, wanted: Declaration, renames: Sequence[tuple[ColumnPath, str]]) -> ColumnSwaps:
     """Return the columns that change places again on the way from ``now`` back to ``wanted``; ``renames`` as in ``inverse_changes``."""
     renamed = _inverse_renames_of(now, wanted, renames)
     found = []
@@ -167,7 +167,7 @@ def exchanges(now: Declaration, wanted: Declaration, renames: Sequence[tuple[Col
             hidden, used = now.field(path), now.field(aside[0]) if aside else None
             if hidden is not None and used is not None:
                 found.append(ColumnSwap(hidden, used))
-    return Exchanges(tuple(found), tuple(_kept_checks_of(now, wanted, renamed, found)))
+    return ColumnSwaps(tuple(found), tuple(_kept_checks_of(now, wanted, renamed, found)))
 
 
 def _kept_checks_of(
@@ -219,9 +219,9 @@ def _without_default(drops: Sequence[DroppedField]) -> list[Change]:
 class _Blocker:
     """Why a change cannot be made on the way back. A log that was cleaned up since then cannot tell, so everything may have come."""
 
-    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, exchanged: Exchanges) -> None:
-        self._kept = frozenset(check.name for check in exchanged.checks)
-        self._never_null = exchanged.never_null
+    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, swapped: ColumnSwaps) -> None:
+        self._kept = frozenset(check.name for check in swapped.checks)
+        self._never_null = swapped.never_null
         self._store = store
         self._head = head
         self._now = now

@@ -4,6 +4,9 @@ The one thing that touches a live table before promotion, and only when a person
 and log entries are kept as long as the table keeps each of them by itself, or longer. Pins are counted: the first of a table writes down
 its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to clean-up. What somebody else
 sets meanwhile stays, and is raised where a pin asks for more.
+
+The ledger comes first: a pin is written down before the table is raised, and marked as given up before the table is lowered. So all who
+work on one table at once want the same of it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.commit import commit_edited
+from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved, commit_edited
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
@@ -45,10 +48,10 @@ def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
         known = pins_of(state, shard)
         # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
         properties = known[0].properties if known else tuple(_settings(read_head(table_store(env, state, shard))).items())
-        return [Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at))]
+        return [Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at, given_up=False))]
 
     state = ledger.transact(decide)
-    _bring(env, ledger, shard)
+    _set_retention(env, ledger, shard)
     append_history(env, HistoryEntry.ended("pin", at, collection=collection, who=by, detail=f"{hours} hours for {holder}"))
     return state.pins[shard, holder]
 
@@ -72,40 +75,54 @@ def unpin(env: EnvironmentRoot, collection: str, holder: str) -> bool:
 
 def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None:
     """Put the table's settings back, or to what the other pins ask for; the row goes last."""
-    _bring(env, ledger, pinned.shard, without=pinned.holder)
+    ledger.transact(lambda state: [Put(replace(state.pins[pinned.shard, pinned.holder], given_up=True))] if _held(state, pinned) else [])
+    _set_retention(env, ledger, pinned.shard)
 
     def decide(state: State) -> Sequence[Update]:
+        if not _held(state, pinned) or not state.pins[pinned.shard, pinned.holder].given_up:
+            return []  # somebody else dropped it, or the holder has asked again
         known = pins_of(state, pinned.shard)
         others = [replace(found, asked=_asked(known)) for found in known if found.holder != pinned.holder]
         return [Drop(Pin, pinned.key), *map(Put, others)]
 
     ledger.transact(decide)
-    _bring(env, ledger, pinned.shard)  # for one that came in between: we may have put back what it had raised
 
 
 def pins_of(state: State, shard: ShardId) -> list[Pin]:
     return [found for found in state.pins.values() if found.shard == shard]
 
 
-def _bring(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId, without: str | None = None) -> None:
-    """Set the table's settings to what the remaining pins ask for, pins that come or go meanwhile included."""
+def _held(state: State, pinned: Pin) -> bool:
+    return (pinned.shard, pinned.holder) in state.pins
+
+
+def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId) -> None:
+    """Set the table's settings to what its pins ask for, pins that come or go meanwhile included.
+
+    The head is read before the pins: a commit made for pins that have gone since then is a conflict, as whoever gave them up has committed.
+    """
+    seen: list[Pin] = []
     while True:
+        known = ledger.state().shards.get(shard)
+        head = look_or_none(table_store(env, ledger.state(), shard)) if known is not None else None
         state = ledger.state()
-        _apply(env, state, shard, without)
+        if head is None or head.is_another:
+            return  # what was raised is gone with its table
+        pins = pins_of(state, shard) or [replace(pinned, given_up=True) for pinned in seen]
+        try:
+            _apply(env, state, shard, head, pins)
+        except MetadataMoved:
+            continue
         if pins_of(ledger.state(), shard) == pins_of(state, shard):
             return
+        seen = pins
 
 
-def _apply(env: EnvironmentRoot, state: State, shard: ShardId, without: str | None) -> None:
+def _apply(env: EnvironmentRoot, state: State, shard: ShardId, head: Head, pins: Sequence[Pin]) -> None:
     """Set a table's properties to what its pins need, once; no commit if they are that already."""
-    pins = pins_of(state, shard)
     if not pins or shard not in state.shards:
         return
-    hours = max((found.hours for found in pins if found.holder != without), default=0)
-    store = table_store(env, state, shard)
-    head = look_or_none(store)
-    if head is None or head.is_another:
-        return  # what was raised is gone with its table
+    hours = max((found.hours for found in pins if not found.given_up), default=0)
     configuration = dict(head.metadata.get("configuration") or {})
     asked = {interval_of(count) for count in _asked(pins)}
     wanted = {}
@@ -122,6 +139,7 @@ def _apply(env: EnvironmentRoot, state: State, shard: ShardId, without: str | No
     tag = Tag(leader.generation if leader else Generation(0), leader.epoch if leader else Epoch(0), "pin")
     changed = TableState(head.protocol, {**head.metadata, "configuration": after})
     parameters = {key: str(value) for key, value in wanted.items()}
+    store = table_store(env, state, shard)
     committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)
     require_durable(CollectionName(_name_of(state, shard) or ""), [committed])
 

@@ -32,6 +32,8 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_e
 
 #: A local disk's overwritten commits are rare; after this many rounds something else is wrong.
 ROUNDS = 5
+#: The kind of stage that is told of a commit, where it is not called like the intent.
+_STAGE_KINDS = {IntentKind.ROLLBACK: "revert"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def commit_transitions(
                 else:
                     versions[transition.collection] = committed.head.version
                     receipts.append((transition, committed.receipt))
-                leader.report(kind.value, transition.collection, versions[transition.collection], started, number, len(todo))
+                told = _STAGE_KINDS.get(kind, kind.value)
+                leader.report(told, transition.collection, versions[transition.collection], started, number, len(todo))
         lost = set(confirm([receipt for _, receipt in receipts]))
         todo = [transition for transition, receipt in receipts if receipt in lost]
         if not todo:
@@ -215,7 +218,7 @@ def _commit_once(
             forget=transition.forget,
             checked_at=transition.checked_at,
             asked_later=transition.asked_later,
-            stood_before=transition.stood_before or kind is IntentKind.REVERT,
+            stood_before=transition.stood_before or kind is IntentKind.ROLLBACK,
         )
     except MetadataMoved:
         return started, None

@@ -42,7 +42,7 @@ from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import by_hand_notes, contract_due, due_holds
-from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages
+from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages, until_committed
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
 from airflow_provider_schemamig.core.upgrade.plan.planner import NO_HOLD_ENDS
@@ -102,7 +102,7 @@ def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
     """Settle what earlier leaders left, end the holds that the plan says, and make every instant change that nobody notices.
 
     ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``recovery.settle``)."""
-    return _led(env, generation, "expand", listen, lambda leader: _until_committed(leader, lambda: run_stages(EXPAND, leader, jobs)))
+    return _led(env, generation, "expand", listen, lambda leader: run_stages(EXPAND, leader, jobs))
 
 
 def change(
@@ -111,7 +111,7 @@ def change(
     """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
 
     def run(leader: LeaderWriter) -> None:
-        refill(leader)
+        until_committed(leader, lambda: refill(leader))
         run_stages(CHANGE, leader, jobs, collections)
 
     def refill(leader: LeaderWriter) -> None:
@@ -120,7 +120,7 @@ def change(
         filling = Filling(env, leader.ledger, leader.deployment, leader.plan, jobs, listen, leader.epoch)
         leader.results += fill_all(filling, todo)
 
-    return _led(env, generation, "change", listen, lambda leader: _until_committed(leader, lambda: run(leader)))
+    return _led(env, generation, "change", listen, run)
 
 
 def cutover(
@@ -142,7 +142,7 @@ def cutover(
         return {"at": leader.committed_at, "detail": detail_of(leader.plan.target.version)}
 
     def run(leader: LeaderWriter) -> None:
-        _until_committed(leader, lambda: run_stages(CUT_OVER, leader, jobs))
+        run_stages(CUT_OVER, leader, jobs)
 
     return _led(env, generation, "cutover", listen, run, ended=ended, seal_seconds=seal_seconds)
 
@@ -310,14 +310,6 @@ def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> O
     except SchemamigError as error:
         note = f"The release is committed; only {task} was not done: {error}"
         return replace(before, stages=(), notes=(note,))
-
-
-def _until_committed(leader: LeaderWriter, run: Callable[[], None]) -> None:
-    """Run what is done already once the release is committed, also by another process meanwhile."""
-    if leader.deployment.state is DeploymentState.COMMITTED:
-        return
-    with leader.until(leader.is_committed):
-        run()
 
 
 def _check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:

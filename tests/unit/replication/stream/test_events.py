@@ -74,7 +74,7 @@ def test_commits_that_change_no_row_are_no_events(origin: Origin) -> None:
         {"schemamig": {"action": "copy", "generation": 1, "lo": 0, "hi": 1}},
         {"schemamig": {"action": "tail", "generation": 1, "lo": 0, "hi": 1}},
         {"schemamig": {"action": "fill", "generation": 1}},
-        {"schemamig": {"action": "undo/g2-x", "generation": 1, "lo": 0, "hi": 1}},
+        {"schemamig": {"action": "rollback/g2-x", "generation": 1, "lo": 0, "hi": 1}},
         {"schemamig": {"action": "backfill:schemamig_new_y", "generation": 1}},
     ],
 )

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, no_spark
-from tests.support.upgrades import deployed, refused, releases, whole
+from tests.support.upgrades import claimed, deployed, refused, releases, whole
 from tests.unit.upgrade.holds.test_stacked_holds import ONE, STEP_THREE, STEP_TWO, THREE, TWO, B, Stack
 
 
@@ -74,6 +74,20 @@ def test_the_retry_of_a_rollback_takes_nothing_back_that_came_since(stack: Stack
     with refused("nothing_to_roll_back"):
         commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
     assert stack.lake.version == "1.3.0"
+
+
+def test_the_retry_of_a_rollback_says_how_to_give_an_upgrade_up_that_died(stack: Stack) -> None:
+    with pytest.raises(Crash):
+        commands.rollback(stack.lake.crashing_at(4), jobs=no_spark, claim_id="run 1")
+    upgrade = claimed(stack.lake, stack.releases[2])
+    commands.promote(stack.lake.env, upgrade)
+    with refused("nothing_to_roll_back") as found:
+        commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1")
+    assert f"schemamig cancel --generation {upgrade}" in found[0].next_action
+    commands.cancel(stack.lake.env, upgrade, jobs=no_spark)
+    assert commands.rollback(stack.lake.env, jobs=no_spark, claim_id="run 1").generation == B
+    assert stack.lake.version == "1.1.0"
+    whole(stack.lake)
 
 
 @pytest.mark.parametrize("claim", ["", "s3://key:secret@bucket"], ids=["empty", "a credential"])

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
-from airflow_provider_schemamig.core.ledger.numbers import LEAP
+from airflow_provider_schemamig.core.ledger.numbers import MARGIN
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
@@ -76,8 +76,8 @@ def test_collections_are_what_they_were(lake: Lake, tmp_path: Path) -> None:
     assert again.reader("t").arrow().to_pylist() == rows == [{"id": 1, "b": 7}]
     assert verify(LedgerReader(again)) == ()
     assert commands.status(again).drifted == ()
-    assert done.generation > LEAP
-    assert done.epoch >= LEAP
+    assert done.generation > MARGIN
+    assert done.epoch >= MARGIN
     assert UNKNOWN in done.notes
     assert any("gone" in note and note.startswith("t:") for note in done.notes)
     assert any(note.startswith("r/") for note in done.notes), "the retired table is told"
@@ -99,7 +99,7 @@ def test_the_environment_keeps_its_id_where_a_table_was_fenced(lake: Lake) -> No
     put_fence(lake.env.table_store(shard.uri), Fence(env_id, shard.shard, Epoch(30)), Tag(Generation(9), Epoch(30), "fence"))
     lose(lake)
     done = rebuild(elsewhere(lake.env), lake.second)
-    assert (done.env_id, done.epoch) == (env_id, 30 + LEAP)
+    assert (done.env_id, done.epoch) == (env_id, 30 + MARGIN)
     assert not any("another id" in note for note in done.notes)
 
 
@@ -273,7 +273,7 @@ def test_a_clean_up_says_nothing_of_a_rollback_that_died(swapping: Lake) -> None
     commands.cleanup(elsewhere(swapping.env), Generation(2))
     lose(swapping)
     found = refusals(lambda: rebuild(elsewhere(swapping.env), swapping.second))
-    assert ("t", "revert") in {(error.collection, error.action) for error in found if isinstance(error, e.EndUnknown)}
+    assert ("t", "rollback") in {(error.collection, error.action) for error in found if isinstance(error, e.EndUnknown)}
 
 
 def test_a_table_named_by_a_link_is_the_one_below_the_root(lake: Lake, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_ta
 from airflow_provider_schemamig.core.ledger.errors import LedgerConflict, LedgerDamaged, NumbersExhausted
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.leadership import Leadership
-from airflow_provider_schemamig.core.ledger.numbers import HIGHEST_EPOCH, LEAP, next_epoch, next_generation
+from airflow_provider_schemamig.core.ledger.numbers import HIGHEST_EPOCH, MARGIN, next_epoch, next_generation
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.ledger.table import LedgerTable
@@ -82,7 +82,7 @@ def test_a_leader_of_the_lost_history_leads_no_more(scene: Scene) -> None:
     again = elsewhere(lake.env)
     checked = commands.preflight(again, scene.other, jobs=no_spark, claim_id="B")
     assert checked.generation is not None
-    assert checked.generation > lost + LEAP
+    assert checked.generation > lost + MARGIN
     commands.promote(again, checked.generation)
     commands.expand(again, checked.generation)
     assert state.leader is not None
@@ -175,27 +175,27 @@ def test_the_numbers_are_above_all_that_is_left_of_what_was(scene: Scene) -> Non
     (scene.folder / "lake" / "t" / "g800-0123456789ab" / "_delta_log").mkdir(parents=True)
     scene.lose()
     done = scene.restore()
-    assert (done.generation, done.epoch) == (800 + LEAP, 500 + LEAP)
+    assert (done.generation, done.epoch) == (800 + MARGIN, 500 + MARGIN)
     state = scene.lake.state
-    assert (next_generation(state), next_epoch(state)) == (801 + LEAP, 501 + LEAP)
+    assert (next_generation(state), next_epoch(state)) == (801 + MARGIN, 501 + MARGIN)
     assert "fence_ahead" not in {finding.code for finding in verify_tables(LedgerReader(scene.lake.env))}
     scene.lake.upgrade(scene.lake.second)
     assert scene.columns() == ["id", "x"]
 
 
-def test_restored_twice_they_leap_twice(scene: Scene) -> None:
+def test_restored_twice_they_are_raised_twice(scene: Scene) -> None:
     scene.lose()
     first = scene.restore()
     backup(scene.lake.env, str(scene.folder / "second"))
     shutil.rmtree(scene.folder / "lake" / "_schemamig" / "ledger")
     second = restore(elsewhere(scene.lake.env), str(scene.folder / "second"))
-    assert (second.generation, second.epoch) == (first.generation + LEAP, first.epoch + LEAP)
+    assert (second.generation, second.epoch) == (first.generation + MARGIN, first.epoch + MARGIN)
 
 
 def test_restored_numbers_there_has_to_be_room_above(scene: Scene) -> None:
     """A transaction version is a signed 64-bit number."""
     assert HIGHEST_EPOCH * EPOCH_STRIDE < 2**63
-    high = Epoch(HIGHEST_EPOCH - LEAP)
+    high = Epoch(HIGHEST_EPOCH - MARGIN)
     put_fence(scene.table(), Fence(scene.fence().env_id, scene.fence().shard, high), Tag(Generation(3), high, "fence"))
     scene.lose()
     before = tree(scene.folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -266,6 +268,12 @@ def die() -> None:
     raise Crash
 
 
+def other_goes(lake: Rewritten, *, dies: bool) -> None:
+    unpin(lake.env, "keyed", "two")
+    if dies:
+        die()
+
+
 WORKS: dict[str, Callable[[Environment], object]] = {
     "pin": lambda env: pin(env, "keyed", "one", 400),
     "unpin": lambda env: unpin(env, "keyed", "one"),
@@ -321,3 +329,19 @@ def test_another_acts_at_any_moment(found: Rewritten, tmp_path: Path, name: str)
             unpin(lake.env, "keyed", holder)
         assert kept(lake) == (OWN, None), at
         shutil.rmtree(tmp_path / "races")
+
+
+def test_pins_go_at_once(found: Rewritten, tmp_path: Path) -> None:
+    """Two holders give their pins up at the same time, of whom one may die: what the table had before comes back with the last."""
+    pin(found.env, "keyed", "one", 400)
+    pin(found.env, "keyed", "two", 500)
+    for at in range(moments(found, tmp_path, WORKS["unpin"])):
+        for dies in (False, True):
+            lake = found.copy(tmp_path / "at-once")
+            with contextlib.suppress(Crash):
+                unpin(hooked(lake, at, functools.partial(other_goes, lake, dies=dies), dies=False), "keyed", "one")
+            asked = [pinned.hours for pinned in lake.state.pins.values() if not pinned.given_up]
+            assert kept(lake) == (hours(max(asked)) if asked else (OWN, None)), (at, dies)
+            unpin(lake.env, "keyed", "one")
+            assert (kept(lake), not lake.state.pins) == ((OWN, None), True), (at, dies)
+            shutil.rmtree(tmp_path / "at-once")

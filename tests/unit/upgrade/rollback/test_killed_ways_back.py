@@ -68,10 +68,10 @@ def killed(work: Verb, found: Case, word: str) -> None:
 
 
 def announced(work: Verb, found: Case) -> None:
-    """Killed when the ledger knows of the undo, and the table does not."""
+    """Killed when the ledger knows of what is taken back, and the table does not."""
 
     def hook(moment: str, what: str, key: str) -> None:
-        if any(intent.kind is IntentKind.UNDO for intent in found.lake.state.intents.values()):
+        if any(intent.kind is IntentKind.TAKE_BACK for intent in found.lake.state.intents.values()):
             raise Crash
 
     with pytest.raises(Crash):
@@ -122,7 +122,7 @@ def told(lake: Lake) -> tuple[Any, ...]:
 # --- of what was never committed -----------------------------------------------------------------------------------------------------
 
 BASE, BOTH = "id BIGINT, p INT, q INT", "id BIGINT, p INT NOT NULL, q INT NOT NULL"
-UNDONE: dict[str, dict[str, Any]] = {
+TAKEN_BACK: dict[str, dict[str, Any]] = {
     "a DEFAULT": {"before": BASE, "after": f"{BASE}, c INT DEFAULT 9", "row": {"id": 2, "p": 3, "q": 4, "c": 5}, "dies": "change"},
     "a type and a DEFAULT": {
         "before": BASE,
@@ -147,10 +147,10 @@ UNDONE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=UNDONE)
+@pytest.fixture(scope="module", params=TAKEN_BACK)
 def begun(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """An upgrade was killed, and a row came."""
-    found = case(tmp_path_factory.mktemp("begun"), **UNDONE[request.param])
+    found = case(tmp_path_factory.mktemp("begun"), **TAKEN_BACK[request.param])
     killed(upgrade, found, found.dies)
     insert(found.lake.path("t"), [found.row])
     return found
@@ -163,9 +163,9 @@ def copied(found: Case, folder: Path) -> Case:
 @pytest.mark.some(4)
 @pytest.mark.parametrize("way", [back, another])
 @pytest.mark.parametrize("then", [back, upgrade, another, cancel])
-def test_an_undo_that_left_something_behind(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:
+def test_taking_back_that_left_something_behind(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:
     found, straight = (copied(begun, tmp_path / name) for name in ("killed", "straight"))
-    killed(way, found, "undo")
+    killed(way, found, "take_back")
     then(found.lake.env, found)
     back(straight.lake.env, straight)
     (back if then is cancel else then)(straight.lake.env, straight)
@@ -175,7 +175,7 @@ def test_an_undo_that_left_something_behind(begun: Case, tmp_path: Path, way: Ve
 @pytest.mark.some(2)
 @pytest.mark.parametrize("way", [back, another])
 @pytest.mark.parametrize("then", [back, upgrade, another])
-def test_an_undo_that_was_only_announced(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:
+def test_taking_back_that_was_only_announced(begun: Case, tmp_path: Path, way: Verb, then: Verb) -> None:
     """Rows that come now may make it another one."""
     found = copied(begun, tmp_path)
     announced(way, found)
@@ -188,7 +188,7 @@ def test_an_undo_that_was_only_announced(begun: Case, tmp_path: Path, way: Verb,
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("way", [back, another])
-def test_an_undo_that_dies_anywhere(begun: Case, tmp_path: Path, way: Verb) -> None:
+def test_taking_back_that_dies_anywhere(begun: Case, tmp_path: Path, way: Verb) -> None:
     """Before its commit a row comes, so what has to stay behind is another thing than was announced."""
     for moment in range(moments(way, copied(begun, tmp_path / "count"))):
         for then in (back, upgrade, another):
@@ -220,7 +220,7 @@ def half_back(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     after, reason = REVERTED[request.param]
     found = case(tmp_path_factory.mktemp("half"), BASE, after, ROW)
     upgrade(found.lake.env, found)
-    killed(back, found, "revert")
+    killed(back, found, "rollback")
     return found, reason
 
 
@@ -313,7 +313,7 @@ def test_a_type_that_half_a_rollback_took_back(tmp_path: Path, then: Verb) -> No
     """Rows that came since get their values, so nothing is lost; what has its values from before is no finding."""
     found = case(tmp_path, BASE, "id BIGINT, p STRING NOT NULL, q INT", ROW)
     upgrade(found.lake.env, found)
-    killed(back, found, "revert")
+    killed(back, found, "rollback")
     insert(found.lake.path("t"), [ROW])
     then(found.lake.env, found)
     value = str if then is upgrade else int
@@ -326,10 +326,10 @@ def test_a_column_that_was_gone_and_came_again(tmp_path: Path, dies: bool) -> No
     found = case(tmp_path, BASE, "id BIGINT, pp INT, q INT, c STRING", ROW, step='evolution("t", rename={"p": "pp"})')
     lake = found.lake
     upgrade(lake.env, found)
-    killed(back, found, "revert")
+    killed(back, found, "rollback")
     assert [field["name"] for field in snapshot(lake.path("t")).fields] == ["id", "p", "q"]
     if dies:
-        killed(upgrade, found, "undo")
+        killed(upgrade, found, "take_back")
         cancel(lake.env, found)
     else:
         upgrade(lake.env, found)
