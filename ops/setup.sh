@@ -36,14 +36,15 @@ $venv/bin/uv pip "${install[@]}" --quiet --python $venv/bin/python --no-build-is
 say "schemamig itself, in place"
 $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 
-# Explicitly, as PYTHONDONTWRITEBYTECODE may be set: without byte code Airflow takes three times as long to start.
-# Some packages ship files for other Pythons, which do not compile; that is their business.
-say "byte code"
-$venv/bin/python -m compileall -q -j 0 $venv/lib airflow_provider_schemamig spark_jobs >/dev/null || true
-
-say "the LogStore for S3, and Delta's JARs"
+# Explicitly, as PYTHONDONTWRITEBYTECODE may be set: without byte code Airflow takes three times as long to start. Not of what nobody
+# imports: other people's tests, and tools that come compiled or run once. Some packages ship files for other Pythons, which do not compile;
+# that is their business.
+say "byte code, the LogStore for S3, Delta's JARs"
+$venv/bin/python -m compileall -q -j 0 -x '/(tests|mypy|mypyc|pip|setuptools|libcst)/' $venv/lib airflow_provider_schemamig spark_jobs \
+  >/dev/null &
 $venv/bin/python ops/log_store/build.py
 $venv/bin/schemamig jars --fetch
+wait
 
 echo "$digest" > "$stamp"
 say "ready"

@@ -52,7 +52,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook, and pytest the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Dear tests are a group: Spark's, those of Airflow's folders, a module. Of long tables of cases all but some are for ``make soak``."""
+    """Dear tests are a group: Spark's, those of Airflow's folders, a module. Of many that are like each other all but some are for soak."""
     _leave_some(items)
     for item in items:
         if any(item.get_closest_marker(name) is not None for name in DEAR):
@@ -65,14 +65,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _leave_some(items: list[pytest.Item]) -> None:
-    cases: dict[str, list[pytest.Item]] = {}
+    cases: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("some") is not None and item.get_closest_marker("soak") is None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, found in cases.items():
-        marker = found[0].get_closest_marker("some")
-        assert marker is not None
-        count = min(len(found), marker.args[0])
+        marker = item.get_closest_marker("some")
+        if marker is not None and item.get_closest_marker("soak") is None:
+            cases.setdefault((marker.kwargs.get("of", item.nodeid.partition("[")[0]), marker.args[0]), []).append(item)
+    for (name, wanted), found in cases.items():
+        count = min(len(found), wanted)
         kept = set(random.Random(f"{os.environ[SEED]} {name}").sample(range(len(found)), count))
         for number, item in enumerate(found):
             if number not in kept:

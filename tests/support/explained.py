@@ -152,7 +152,7 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
 
 
 def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: Sequence[tuple[str, int]]) -> int | None:
-    """Return where a cut-over stands whose taking back left the columns as they were right before it: a rollback's leaves them otherwise."""
+    """Return where a cut-over stands that was taken back to the columns of right before it: a rollback leaves them otherwise."""
     number = _pair(commits, "cutover", IntentKind.TAKE_BACK.value)
     if number is None:
         return None
@@ -236,7 +236,8 @@ class _Expected:
         head = self.report.view.heads[source]
         assert head is not None
         found = commits_of(self.env, state, state.objects[source].shard, self.generation)
-        return None if any(version <= head.version and action not in ("settle", IntentKind.TAKE_BACK.value) for action, version in found) else head
+        own = ("settle", IntentKind.TAKE_BACK.value)
+        return None if any(version <= head.version and action not in own for action, version in found) else head
 
     def _is_adopted(self, state: State, shard: ShardId) -> bool:
         """Return whether an earlier generation made the expand commit of this one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import tomllib
@@ -88,6 +89,11 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return ""
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
 
 
 def violations(text: str) -> list[str]:
@@ -219,7 +225,7 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     other = []
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
-            for node in ast.walk(ast.parse(text_of(path))):
+            for node in ast.walk(tree_of(path)):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__init__":
                     first = (ast.get_docstring(node) or "Return").split()[0].strip(".,:;")
                     if (
@@ -235,7 +241,7 @@ def test_generators_yield_and_say_so() -> None:
     returning = []
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT:
-            for node in ast.walk(ast.parse(text_of(path))):
+            for node in ast.walk(tree_of(path)):
                 if isinstance(node, ast.FunctionDef) and (ast.get_docstring(node) or "").startswith("Return ") and _yields(node):
                     returning.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert returning == []
@@ -258,7 +264,7 @@ def test_no_name_is_made_of_a_picture() -> None:
     found = set()
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
-            for name in {path.stem, *_names(ast.parse(text_of(path)))}:
+            for name in {path.stem, *_names(tree_of(path))}:
                 words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
                 if words & OTHER_WORDS and name.lstrip("_") not in HELD_NAMES | OTHER_NAMES:
                     found.add(f"{path.relative_to(ROOT)}: {name}")
@@ -291,7 +297,7 @@ def test_no_two_public_classes_have_one_name() -> None:
     homes: dict[str, list[str]] = {}
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
-            for node in ast.parse(text_of(path)).body:
+            for node in tree_of(path).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}

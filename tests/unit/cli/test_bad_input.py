@@ -329,6 +329,7 @@ def test_a_folder_that_may_not_be_written(env: Path, new_release: Path) -> None:
     assert tree(env) == before
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("victim", "collection"), [("_schemamig", None), ("flights", "flights"), ("_schemamig/ledger/*.parquet", None)])
 def test_something_that_may_not_be_read(env: Path, new_release: Path, victim: str, collection: str | None) -> None:
     before, paths = tree(env), list(env.glob(victim))

@@ -114,6 +114,7 @@ def shown() -> list[tuple[float, str]]:
     return [(at - began, text) for at, text in found]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("text", "after"),
     [

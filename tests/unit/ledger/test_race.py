@@ -69,6 +69,7 @@ def account(lake: Path, journals: list[Path]) -> State:
     return state
 
 
+@pytest.mark.some(1, of="races for the ledger")
 def test_eight_processes_race(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     journals = [tmp_path / f"journal{number}" for number in range(PROCESSES)]
@@ -93,6 +94,7 @@ def test_eight_processes_race(tmp_path: Path) -> None:
     assert sum(len(lines(journal, "try")) for journal in journals) > state.version + 1, "they did collide"
 
 
+@pytest.mark.some(1, of="races for the ledger")
 @pytest.mark.parametrize("kills_wanted", [3, pytest.param(KILLS, marks=pytest.mark.soak)])
 def test_killed_at_any_moment(tmp_path: Path, kills_wanted: int) -> None:
     lake = tmp_path / "lake"

@@ -191,6 +191,7 @@ def test_without_any_credentials_it_says_so(monkeypatch: pytest.MonkeyPatch, fak
     assert isinstance(failure_of(OSError(text), "s3://bucket", StorageOptions()), StorageForbidden)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("call", ["get", "put", "list"])
 @pytest.mark.parametrize(
     "said", [Said.error(503, "SlowDown", "Reduce your rate."), Said.error(429, "TooManyRequests", "Slow.")], ids=["503", "429"]

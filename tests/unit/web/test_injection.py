@@ -21,7 +21,7 @@ from tests.support.lake import Lake
 from tests.support.page.app import Page
 from tests.support.product import Product
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.some(36, of="injections")]
 
 NASTY = (
     "<script>alert(1)</script>",

@@ -31,6 +31,8 @@ from tests.support.upgrades import deployed, expanded, releases, whole
 from tests.unit.upgrade.leaders.test_crashes import moments
 
 Work = Callable[[Environment], object]
+pytestmark = pytest.mark.some(9, of="what comes between two looks")
+
 FLIGHT = {"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}
 
 
