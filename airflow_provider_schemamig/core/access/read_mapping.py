@@ -8,7 +8,7 @@ Pure: no I/O but the questions to ``Evidence``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -67,10 +67,18 @@ class Fit:
         return tuple(f.name for f, wanted in zip(self.shown.fields, self.target.fields, strict=True) if f.type != wanted.type)
 
 
-def fit_reader(live: Shape, wanted: Shape, evidence: Evidence, *, is_later: bool, gone: str = "was dropped") -> Fit:
-    """Show ``live`` as ``wanted``. ``is_later``: the release is one that the environment is not at yet (or no longer); ``gone``: what has
-    become of a field that the release has and the table has not, in words. Raises Unfit."""
-    fitter = _Fitter(live, wanted, evidence, None if is_later else gone)
+def fit_reader(
+    live: Shape,
+    wanted: Shape,
+    evidence: Evidence,
+    *,
+    is_later: bool,
+    lacking: Collection[ColumnPath] | None = None,
+    gone: str = "was dropped",
+) -> Fit:
+    """Show ``live`` as ``wanted``. ``is_later``: the release is one that the environment is not at yet, or no longer; ``lacking``: what the
+    table need not have then; ``gone``: what has become of a field that the release has and the table has not, in words. Raises Unfit."""
+    fitter = _Fitter(live, wanted, evidence, None if is_later else gone, lacking)
     source, shown = fitter.fields(live.fields, wanted.fields, "", "")
     name = live.declaration.name
     return Fit(Declaration(name, source), Declaration(name, shown), Declaration(name, bare(wanted.fields)), fitter.renames)
@@ -98,11 +106,12 @@ def _stored(data_type: Primitive) -> Primitive:
 
 
 class _Fitter:
-    def __init__(self, live: Shape, wanted: Shape, evidence: Evidence, gone: str | None) -> None:
+    def __init__(self, live: Shape, wanted: Shape, evidence: Evidence, gone: str | None, lacking: Collection[ColumnPath] | None) -> None:
         self._live = live
         self._origins: Origins = match_fields(live, wanted)
         self._evidence = evidence
         self._gone = gone
+        self._lacking = lacking
         self._wanted = wanted
         self.renames: dict[ColumnPath, str] = {}
 
@@ -127,6 +136,8 @@ class _Fitter:
     def _missing(self, field: Field, path: ColumnPath) -> Field:
         if self._gone is not None:
             raise Unfit(path, self._gone)
+        if self._lacking is not None and path not in self._lacking:
+            raise Unfit(path, "was dropped")
         if path in self._wanted.retyped:
             raise Unfit(path, "has another type in the table since a rollback")
         if not field.nullable:

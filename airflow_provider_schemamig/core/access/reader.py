@@ -131,7 +131,9 @@ class Reader(Handle):
 
     def _shown(self, seen: Resolution, wanted: Shape) -> PinnedRead:
         place = seen.table()
-        fit = fit_reader(place.live, wanted, place.evidence(), is_later=seen.declared.is_later, gone=seen.gone)
+        declared = seen.declared
+        is_later, lacking = declared.is_later, declared.lacking
+        fit = fit_reader(place.live, wanted, place.evidence(), is_later=is_later, lacking=lacking, gone=seen.gone)
         query = select(fit, version_sql(place.uri, place.head.version))
         return PinnedRead(place.shard.shard, place.head.version, query, fit, place)
 

@@ -48,6 +48,9 @@ class Declared:
     entry: SchemaEntry | None = None
     planned: PlannedShape | None = None
 
+    #: What the table need not have, as the release is not there yet, or no more; None: nothing of that is known.
+    lacking: frozenset[ColumnPath] | None = None
+
     @property
     def is_later(self) -> bool:
         return self.release > self.current
@@ -111,7 +114,7 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
     shape = replace(shape, retyped=frozenset(path for path in retyped if shape.name_in_files(path) in swapped))
     if entry.rolled_back is not None:
         shape = replace(shape, doubtful=_doubtful(state, entry))
-    return Declared(release, current, shape, entry.shard, entry)
+    return Declared(release, current, shape, entry.shard, entry, lacking=_taken_along(state, entry))
 
 
 def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
@@ -128,6 +131,15 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
     since = [later for later in entries if entry.may_precede(later)]
     structs = {names[:-1] for later in since for _, names in _in_files(later) if names not in known}
     return frozenset(path for path, names in _in_files(entry) if names not in known and names[:-1] in structs)
+
+
+def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | None:
+    """Return what the schema in force has not, which went with a rollback; None where the rows are in another table."""
+    live = live_shard(state, entry.collection, entry.shard)
+    if live is None or live.shard != entry.shard:
+        return None
+    there = {names for _, names in _in_files(state.entry(live.collection))}
+    return frozenset(path for path, names in _in_files(entry) if names not in there)
 
 
 def _in_files(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:
@@ -215,7 +227,7 @@ def _planned(env: EnvironmentRoot, state: State, collection: CollectionName, dep
     entry = state.entry(collection)
     shape = shape_of(entry)
     restated = next((declaration for declaration in stored.restated if declaration.name == collection), shape.declaration)
-    return Declared(release, current, replace(shape, declaration=restated), entry.shard, entry)
+    return Declared(release, current, replace(shape, declaration=restated), entry.shard, entry, lacking=frozenset())
 
 
 def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, planned: PlannedShape, current: Version) -> Declared:
@@ -223,12 +235,13 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
     paths = frozenset(path for path, _ in walk(step.new.fields))
     if not isinstance(step, Evolve):
         source = None if isinstance(step, Create) else state.objects[step.old.name].shard
-        return Declared(release, current, Shape(step.new, {}, paths), source, None, planned)
+        return Declared(release, current, Shape(step.new, {}, paths), source, None, planned, paths)
     before = state.entry(step.old.name)
     known = _of_release(state, before, step.old)
     origins = {new: old for new, old in match(step.old, step.new, step.renames).items() if old not in known.new}
     names = {new: known.name_in_files(old) for new, old in origins.items()}
-    return Declared(release, current, Shape(step.new, names, paths - names.keys()), before.shard, None, planned)
+    lacking = paths - names.keys()
+    return Declared(release, current, Shape(step.new, names, lacking), before.shard, None, planned, lacking)
 
 
 def _of_release(state: State, entry: SchemaEntry, released: Declaration) -> Shape:

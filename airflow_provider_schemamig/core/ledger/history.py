@@ -95,9 +95,21 @@ def because(detail: str, reason: str | None) -> str:
     return detail if why is None else f"{detail}; because: {why}" if detail else f"because: {why}"
 
 
-def detail_of(reached: Version | None) -> str:
-    """Return what the end of a cut-over or a rollback says: the release that the environment is at since."""
-    return f"to {reached}"
+_RENAMED = "; columns renamed beyond it: "
+
+
+def detail_of(reached: Version | None, renamed: Iterable[str] = ()) -> str:
+    """Return what the end of a cut-over, a rollback or a rebuild says: the release that the environment is at since.
+
+    ``renamed``: collections of which it has renamed columns outside of a release.
+    """
+    names = ", ".join(renamed)
+    return f"to {reached}{_RENAMED}{names}" if names else f"to {reached}"
+
+
+def renamed_in(entry: HistoryEntry) -> frozenset[str]:
+    """Return the collections of which such an end has renamed columns outside of a release."""
+    return frozenset(entry.detail.partition(_RENAMED)[2].split(", ")) - {""}
 
 
 _HOLD_OF = "the hold of generation"
@@ -115,7 +127,7 @@ def ended_in(detail: str) -> frozenset[Generation]:
 
 def release_of(entry: HistoryEntry) -> str | None:
     """Return the release that the environment is at since such an end; None of other entries, and of older ones that do not say it."""
-    return entry.detail.removeprefix("to ") if entry.detail.startswith("to ") else None
+    return entry.detail.removeprefix("to ").partition("; ")[0] if entry.detail.startswith("to ") else None
 
 
 def append_history(env: EnvironmentRoot, *entries: HistoryEntry) -> str | None:

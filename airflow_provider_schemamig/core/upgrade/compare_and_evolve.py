@@ -39,7 +39,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
     head_or_none,
     is_in_place,
     known,
-    names_of,
+    names_after,
     table_store,
 )
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import unreleased_change
@@ -203,7 +203,9 @@ def _finish(leader: LeaderWriter, claim: UnreleasedChange) -> None:
         versions = commit_transitions(leader, IntentKind.EVOLVE, transitions)
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
-        names = names_of(read_head(table_store(leader.env, leader.state, entry.shard)))
+        # By our own commit: what somebody did to the table since is drift.
+        head = read_head(table_store(leader.env, leader.state, entry.shard), since if versions else None)
+        names = names_after(entry, changes, head)
         evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names, entry.uses)
         leader.append(lambda state: _evolved(state, claim, evolved))
 

@@ -28,8 +28,8 @@ class DriftFound(Refusal):
     def next_action(self) -> str:
         if self.under_way:
             return (
-                "Undo that on the table itself (ALTER TABLE), then run this, or `schemamig rollback`, again: `accept`, `revert` and "
-                "`unmanage` wait until what is under way has ended."
+                "Undo that on the table itself (ALTER TABLE; where a column was dropped, RESTORE TABLE), then run this, or `schemamig "
+                "rollback`, again: `accept`, `revert` and `unmanage` wait until what is under way has ended."
             )
         which = f" --collection {self.collection or 'NAME'}"
         if self.held:

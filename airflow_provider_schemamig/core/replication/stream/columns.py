@@ -137,6 +137,16 @@ class Columns:
         found = (entry for entry in reversed(self._entries) if entry.since_table_version <= version)
         return next((entry for entry in found if self.hash_of(entry) == schema_hash), None)
 
+    def default_changed(self, written: SchemaEntry, entry: SchemaEntry) -> bool:
+        """Return whether a column that ``written`` lacks had another DEFAULT before the one of ``entry``: the table gave rows this one."""
+        known, defaults = _columns(written), dict[str, set[str | None]]()
+        for found in self._entries:
+            if written.since_table_version <= found.since_table_version <= entry.since_table_version:
+                shape = shape_of(found)
+                for field in found.declared.fields:
+                    defaults.setdefault(shape.name_in_files(ColumnPath(field.name)), set()).add(field.default)
+        return any(len(defaults.get(name, ())) > 1 for name in _columns(entry) - known)
+
     def hash_of(self, entry: SchemaEntry) -> Fingerprint:
         found = self._hashes.get(entry.key)
         if found is None:

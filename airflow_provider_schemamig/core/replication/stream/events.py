@@ -230,7 +230,10 @@ class _Scan:
             return f"an upgrade of the origin is under way: in which schema version {commit.version} was written is known when it is over"
         if written is None:
             return self._columns.shown(entry, commit.version)
-        return entry if self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit) else written
+        if self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit):
+            return entry
+        by_value = not entry.declared.primary_key and _removes_rows(commit)
+        return entry if by_value or self._columns.default_changed(written, entry) else written
 
     def _begin(self, commit: LogCommit, entry: SchemaEntry, fills: str | None) -> EventBatch:
         lo, hi = commit.version - 1, commit.version
@@ -243,6 +246,12 @@ class _Scan:
         if isinstance(by, OriginDrift):
             return FoundEvents(None, seen, self.newest, since, drift=by)
         return FoundEvents(None, seen, self.newest, since, waits=by)
+
+
+def _removes_rows(commit: LogCommit) -> bool:
+    """Return whether rows go or change. Without a key those come as rows that go and others that come, with all their values: an older
+    release's writer leaves newer columns as they are, and no row of its own schema tells what they have."""
+    return any(file.get("dataChange", True) for file in commit.actions("remove"))
 
 
 def _overwrites(commit: LogCommit) -> bool:

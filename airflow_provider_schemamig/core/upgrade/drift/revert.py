@@ -36,7 +36,7 @@ from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, L
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, require_durable
 
 
@@ -183,7 +183,10 @@ def _closed(state: State, name: CollectionName, head: Head) -> Sequence[Update]:
     """
     shard = state.objects[name].shard
     under_way = [intent for intent in state.intents_of(shard) if isinstance(intent, DriftRevertIntent)]
-    return [*(Drop(Intent, intent.key) for intent in under_way), *(as_on_table(state, state.entry(name), head) if under_way else ())]
+    return [
+        *(Drop(Intent, intent.key) for intent in under_way),
+        *(as_on_table(state, state.entry(name), head, names_of(head)) if under_way else ()),
+    ]
 
 
 def _mapping_note(before: Head, after: Head) -> tuple[str, ...]:

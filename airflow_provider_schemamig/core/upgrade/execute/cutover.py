@@ -46,7 +46,14 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import copy_checkpoints
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
+    added_in_place,
+    check_not_exchanged,
+    head_or_none,
+    is_in_place,
+    names_after,
+    table_store,
+)
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,
@@ -119,8 +126,11 @@ def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> 
 def _as_committed(leader: LeaderView, moved: Mapping[CollectionName, int], item: EvolvedTable) -> EvolvedTable:
     """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
-    names = _head(leader, source).stored_names if source in moved else item.stored_names
-    return replace(item, begun=moved.get(source) if item.begun is None else item.begun, stored_names=names)
+    if source not in moved or item.transition is None:
+        return replace(item, begun=moved.get(source) if item.begun is None else item.begun)
+    head = read_head(table_store(leader.env, leader.state, head_shard(leader, source)), moved[source])
+    names = names_after(leader.state.entry(source), item.transition.changes, head)
+    return replace(item, begun=moved[source] if item.begun is None else item.begun, stored_names=dict(names))
 
 
 def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:
@@ -162,7 +172,11 @@ def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable
         text = "its columns are neither those before nor those after the cut-over"
         raise DriftFound(collection=source, differences=(text,), under_way=True)
     check_not_exchanged(leader.state, head_shard(leader, source), head)
-    return EvolvedTable(step, final, head.version, _begun_at(leader, source), head.stored_names, transition, swap)
+    again = added_in_place(leader.state.entry(source), head)
+    if again:  # its rows would be the release's; a rollback is free, and leaves it as drift
+        raise DriftFound(collection=source, differences=tuple(map(str, again)), under_way=True)
+    names = dict(names_after(leader.state.entry(source), (), head))
+    return EvolvedTable(step, final, head.version, _begun_at(leader, source), names, transition, swap)
 
 
 def _begun_at(leader: LeaderView, collection: CollectionName) -> int | None:

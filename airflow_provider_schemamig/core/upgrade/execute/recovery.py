@@ -36,6 +36,9 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
     is_done,
     is_in_place,
     look_or_none,
+    names_kept,
+    names_of,
+    names_recorded,
     shown,
     table_store,
 )
@@ -190,12 +193,13 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
     dropped += [Drop(Intent, inverse.key) for inverse in inverses if inverse not in intents]
     taken_back = next((inverse for inverse in inverses if is_done(leader.state, inverse, head)), None)
     if taken_back is not None:
-        return [*dropped, *_record(leader.state, shard, taken_back.after, head)]  # all but this was done
+        return [*dropped, *_record(leader.state, shard, taken_back.before, taken_back.after, head)]  # all but this was done
     done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.TAKE_BACK])
     if not done:
         return [*dropped, *_drift_reverted(leader.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
-        return [*dropped, *_record(leader.state, shard, done[-1].after, head)]  # what was dropped is gone: the next contract goes on
+        # What was dropped is gone: the next contract goes on.
+        return [*dropped, *_record(leader.state, shard, done[-1].before, done[-1].after, head)]
     if done[-1].kind is IntentKind.ROLLBACK and how.for_rollback:
         return one_each([*dropped, Put(replace(done[-1], epoch=leader.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
@@ -312,7 +316,7 @@ def _apply_inverse(
         require_durable(first.collection, [committed])
     leader.notes.extend(f"{first.collection}: {text}" for text in inverse.left_behind)
     own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.TAKE_BACK]
-    return [*(Drop(Intent, intent.key) for intent in own), *_record(leader.state, shard, after_inverse(now, inverse), head)]
+    return [*(Drop(Intent, intent.key) for intent in own), *_record(leader.state, shard, now, after_inverse(now, inverse), head)]
 
 
 def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent], inverse: InverseChanges, head: Head) -> None:
@@ -339,13 +343,16 @@ def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent],
     leader.append(announce)
 
 
-def _record(state: State, shard: ShardId, physical: Declaration | None, head: Head) -> list[Update]:
-    """Return the updates that record the physical schema of a live shard, and what ``head`` calls its fields in the data files."""
+def _record(state: State, shard: ShardId, before: Declaration, after: Declaration, head: Head) -> list[Update]:
+    """Return the updates that record the physical schema of a live shard, and what ``head`` calls the fields that it has and ``before`` had
+    not."""
     found = live_collection(state, shard)
-    if found is None or physical is None:
+    if found is None:
         return []
     entry = state.entry(found)
-    return as_on_table(state, replace(entry, physical=replace(physical, name=entry.physical.name)), head)
+    added = {path for path, _ in walk(after.fields)} - {path for path, _ in walk(before.fields)}
+    names = names_kept(names_recorded(entry, added), head)
+    return as_on_table(state, replace(entry, physical=replace(after, name=entry.physical.name)), head, names)
 
 
 def _drift_reverted(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> list[Update]:
@@ -353,4 +360,4 @@ def _drift_reverted(state: State, shard: ShardId, intents: Sequence[Intent], hea
     found = live_collection(state, shard)
     if found is None or not any(isinstance(intent, DriftRevertIntent) for intent in intents):
         return []
-    return as_on_table(state, state.entry(found), head)
+    return as_on_table(state, state.entry(found), head, names_of(head))

@@ -13,6 +13,7 @@ from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_he
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -24,6 +25,8 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_c
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import options_refused, why_held
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
+#: What the fields are called in the data files, where that is another name (``SchemaEntry.stored_names``).
+StoredNames = tuple[tuple[ColumnPath, str], ...]
 S = TypeVar("S", bound=State | None)
 T = TypeVar("T")
 #: How often tables are looked at while somebody writes to the ledger.
@@ -209,7 +212,12 @@ def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...
 
     None while an attempt of ours is under way, which may have added them, and writes down what they are called in the data files.
     """
-    if _are_plain(entry, head) or state.intents_of(entry.shard):
+    return () if state.intents_of(entry.shard) else added_in_place(entry, head)
+
+
+def added_in_place(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
+    """Return the columns and fields that bear a recorded one's name, which is on the table no more under any name."""
+    if _are_plain(entry, head):
         return ()
     recorded = _names_recorded(entry, entry.physical)
     now = {path: physical_name(field) for path, field in fields_in(head.schema)}
@@ -345,6 +353,31 @@ def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:
     return Fence(env_id=state.config.env_id, shard=shard, epoch=epoch)
 
 
-def names_of(head: Head) -> tuple[tuple[ColumnPath, str], ...]:
+def names_of(head: Head) -> StoredNames:
     """Return the fields whose name in the data files is another one, with that name (``SchemaEntry.stored_names``)."""
     return tuple(sorted(head.stored_names.items()))
+
+
+def names_after(entry: SchemaEntry, changes: Sequence[Change], head: Head) -> StoredNames:
+    """Return what the fields of ``head`` are called in the data files after ``changes`` of ours; see ``names_kept``."""
+    names = _names_recorded(entry, entry.physical)
+    for change in changes:
+        if isinstance(change, RenameColumn):
+            renamed = {change.path: change.name}
+            names = {translate(path, renamed): name for path, name in names.items()}
+        elif isinstance(change, AddColumn | DropColumn):
+            names = {path: name for path, name in names.items() if not f"{path}.".startswith(f"{change.path}.")}
+    return names_kept(names, head)
+
+
+def names_recorded(entry: SchemaEntry, added: Collection[ColumnPath]) -> dict[ColumnPath, str]:
+    """Return what the data files call the fields of ``entry``, but for those that we have ``added`` again."""
+    return {path: name for path, name in _names_recorded(entry, entry.physical).items() if path not in added}
+
+
+def names_kept(recorded: Mapping[ColumnPath, str], head: Head) -> StoredNames:
+    """Return what the fields of ``head`` are called in the data files, those that are ``recorded`` as they are: what somebody made of them
+    meanwhile is drift then."""
+    names = {path: physical_name(field) for path, field in fields_in(head.schema)}
+    names |= {path: name for path, name in recorded.items() if path in names}
+    return tuple(sorted((path, name) for path, name in names.items() if name != parent_and_name(path)[1]))

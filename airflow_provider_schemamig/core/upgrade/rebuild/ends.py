@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history, release_of
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history, release_of, renamed_in
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
@@ -81,10 +81,24 @@ class AuditedEnds:
     def other_release(self, version: Version) -> str | None:
         """Return what stands against it that the environment was at this release: the last end was that of another one."""
         ends = list(self._done("ledger rebuild", *_ENDS))
-        last = None if not ends or ends[-1].what == "ledger rebuild" else release_of(ends[-1])
+        last = release_of(ends[-1]) if ends else None
         if last is None or last == str(version):
             return None
         return f"the audit log shows that the environment came to {last} last: give its folder, this one is that of {version}"
+
+    def renamed_beyond(self, collection: CollectionName) -> str | None:
+        """Return what stands against it that the collection's columns have the release's names: an ``alter`` gave them others since."""
+        altered: dict[int | None, bool] = {}  # by generation, oldest first: whether it renamed columns of the collection
+        for entry in self._done("ledger rebuild", *_ENDS):
+            if entry.what == "rollback":
+                altered.pop(entry.generation, None)
+                continue
+            if not renamed_in(entry):  # an upgrade, which contains what was done before, or a rebuild
+                altered.clear()
+            altered[entry.generation] = collection in renamed_in(entry)
+        if not any(altered.values()):
+            return None
+        return "the audit log shows that `alter` has renamed columns since the release: the next one would rename them once more"
 
     def against(self, env: EnvironmentRoot, collection: CollectionName, uri: str) -> str | None:
         """Return what stands against it that the ledger had the table at ``uri`` as the collection's: it was never cut over to, was given

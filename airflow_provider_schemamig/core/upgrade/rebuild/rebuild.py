@@ -18,7 +18,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
 from airflow_provider_schemamig.core.ledger.existence import require_free_place
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of
 from airflow_provider_schemamig.core.ledger.numbers import Numbers, fences, highest_numbers, shard_folders
 from airflow_provider_schemamig.core.ledger.rows import GivenOut, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -132,7 +132,9 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
         made = writer.transact(rows)
     if (made.config.env_id, made.given_out) != (env_id, GivenOut(generation, epoch)):  # another one came first
         raise e.LedgerThere(uri=env.location.uri)
-    note = append_history(env, HistoryEntry.ended("ledger rebuild", started, generation=generation, detail="; ".join(notes)))
+    note = append_history(
+        env, HistoryEntry.ended("ledger rebuild", started, generation=generation, detail="; ".join((detail_of(release.version), *notes)))
+    )
     return Rebuilt(env_id, release.version, generation, epoch, tuple(shards), (*notes, *([] if note is None else [note])))
 
 
@@ -184,7 +186,7 @@ def _match(
             refusals.append(e.SeveralTables(collection=collection, uris=uris) if uris else e.CollectionWithoutTable(collection=collection))
             continue
         (place,) = open_ones
-        other = None if is_seen else ends.other_release(release.version)
+        other = None if is_seen else ends.other_release(release.version) or ends.renamed_beyond(collection)
         other = other or (None if is_seen or place.is_named else ends.against(env, collection, place.uri) or renamed.get(collection))
         if other is not None:
             refusals.append(e.EndUnknown(collection=collection, uri=place.uri, reason=other))

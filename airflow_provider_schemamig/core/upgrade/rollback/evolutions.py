@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns, put_txns
-from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
@@ -27,7 +28,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import still_there
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_after, names_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
@@ -41,12 +42,10 @@ class RolledBackTables:
     """What the way back made of the evolved collections."""
 
     physical: Mapping[CollectionName, Declaration]
-    #: The commit that did it.
+    #: The commit that did it, or the mark of one that stays: up to it rows came that may have the columns that go.
     versions: Mapping[CollectionName, int]
     #: What each table's fields are called in the data files (``SchemaEntry.stored_names``).
     names: Mapping[CollectionName, tuple[tuple[ColumnPath, str], ...]]
-    #: The table versions up to which rows came that may have the columns that go.
-    upto: Mapping[CollectionName, int]
 
 
 def lossy_casts(env: EnvironmentRoot, state: State, plan: Plan, hold: Hold, jobs: Jobs) -> tuple[str, ...]:
@@ -105,12 +104,22 @@ def roll_back_tables(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> Rolled
     moved = {transition.collection for transition in transitions}
     stay = [step for step in steps if step.collection not in moved]
     versions |= zip((step.collection for step in stay), leader.env.each(lambda step: _marked(leader, step), stay), strict=True)
-    read = leader.env.each(lambda table: read_head(held_store(leader.env, leader.state, table)), tables.values())
-    heads = dict(zip(tables, read, strict=True))
-    names = {name: names_of(head) for name, head in heads.items()}
-    upto = {name: versions.get(name, head.version) for name, head in heads.items()}
+    names = {step.collection: leader.state.entry(step.collection).stored_names for step in stay}
+    changes = dict.fromkeys(rolled_back, ()) | {transition.collection: transition.changes for transition in transitions}
+    read = leader.env.each(lambda name: _head_at(leader, tables[name], versions[name]), changes)
+    for name, head in zip(changes, read, strict=True):
+        names[name] = names_of(head) if name in rolled_back else names_after(leader.state.entry(name), changes[name], head)
     physical = {name: known.after for name, known in rolled_back.items()}
-    return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names, upto)
+    return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names)
+
+
+def _head_at(leader: LeaderView, table: HeldTable, version: int) -> Head:
+    """Return what our own commit made of a table: what somebody did to it since is drift."""
+    store = held_store(leader.env, leader.state, table)
+    try:
+        return read_head(store, version)
+    except LogTruncated:  # of a rollback that died long ago
+        return read_head(store)
 
 
 def _marked(leader: LeaderView, step: Evolve) -> int:

@@ -345,7 +345,7 @@ def _unevolved(
     unreleased = state.unreleased.get((source, old.schema_id))
     release = old.release if leader.plan.target.ahead or unreleased else old.release or leader.deployment.source
     physical, names = replace(physical, name=source), rolled_back.names[step.collection]
-    uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, rolled_back.upto[step.collection])
+    uses = uses_since_rollback(state, state.entry(step.collection), old.declared, physical, names, rolled_back.versions[step.collection])
     entry = SchemaEntry(source, schema_id, known.shard, old.declared, physical, since, release, names, uses)
     item = Object(source, known.shard, old.schema_id, fingerprint(old.declared))
     goal |= state.released(item)

@@ -45,10 +45,12 @@ def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
     by, at = getpass.getuser(), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
-        known = pins_of(state, shard)
         # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
-        properties = known[0].properties if known else tuple(_settings(read_head(table_store(env, state, shard))).items())
-        return [Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at, given_up=False))]
+        head = read_head(table_store(env, state, shard))
+        known = _as_set_since(state, shard, head)
+        properties = known[0].properties if known else tuple(_settings(head).items())
+        others = [found for found in known if found.holder != holder]
+        return [*map(Put, others), Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at, given_up=False))]
 
     state = ledger.transact(decide)
     _set_retention(env, ledger, shard)
@@ -75,7 +77,15 @@ def unpin(env: EnvironmentRoot, collection: str, holder: str) -> bool:
 
 def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None:
     """Put the table's settings back, or to what the other pins ask for; the row goes last."""
-    ledger.transact(lambda state: [Put(replace(state.pins[pinned.shard, pinned.holder], given_up=True))] if _held(state, pinned) else [])
+
+    def give_up(state: State) -> Sequence[Update]:
+        head = look_or_none(table_store(env, state, pinned.shard)) if pinned.shard in state.shards else None
+        return [
+            Put(replace(found, given_up=found.given_up or found.holder == pinned.holder))
+            for found in _as_set_since(state, pinned.shard, head)
+        ]
+
+    ledger.transact(give_up)
     _set_retention(env, ledger, pinned.shard)
 
     def decide(state: State) -> Sequence[Update]:
@@ -90,6 +100,16 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
 
 def pins_of(state: State, shard: ShardId) -> list[Pin]:
     return [found for found in state.pins.values() if found.shard == shard]
+
+
+def _as_set_since(state: State, shard: ShardId, head: Head | None) -> list[Pin]:
+    """Return a shard's pins, with what somebody else has set since as the table's own settings."""
+    pins = pins_of(state, shard)
+    if not pins or head is None or head.is_another:
+        return pins
+    asked, now = {interval_of(count) for count in _asked(pins)}, _settings(head)
+    own = tuple((key, before if now[key] in asked else now[key]) for key, before in pins[0].properties)
+    return [replace(found, properties=own) for found in pins]
 
 
 def _held(state: State, pinned: Pin) -> bool:

@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWri
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.transfer.throttle import Pace
@@ -139,7 +140,9 @@ def cutover(
         """Return what is recorded of a run's end; one that did not commit has ended nothing, as a rollback may be under way."""
         if leader.committed_at is None:
             return {"outcome": "found_committed"}
-        return {"at": leader.committed_at, "detail": detail_of(leader.plan.target.version)}
+        target = leader.plan.target
+        renamed = [step.old.name for step in target.steps if isinstance(step, Evolve) and step.renames] if target.ahead else []
+        return {"at": leader.committed_at, "detail": detail_of(target.version, renamed)}
 
     def run(leader: LeaderWriter) -> None:
         run_stages(CUT_OVER, leader, jobs)

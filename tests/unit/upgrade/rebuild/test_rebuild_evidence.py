@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pendulum
@@ -284,6 +285,37 @@ def test_the_folder_of_another_release_is_asked_about(tmp_path: Path, way: str) 
     (reason,) = unknown(lake, wrong).values()
     assert f"the environment came to {at} last" in reason
     assert str(rebuild(elsewhere(lake.env), right).version) == at
+
+
+def test_the_folder_of_another_release_is_asked_about_after_a_rebuild_too(tmp_path: Path) -> None:
+    table = "CREATE TABLE t (id BIGINT, a INT, b INT);"
+    lake = deployed(tmp_path, *releases(tmp_path, (table, ""), (table, 'evolution("t", rename={"a": "b", "b": "a"})')))
+    lake.upgrade(lake.second)
+    for _ in range(2):
+        lose(lake)
+        (reason,) = unknown(lake, lake.first).values()
+        assert "the environment came to 1.1.0 last" in reason
+        assert str(rebuild(elsewhere(lake.env), lake.second).version) == "1.1.0"
+
+
+def test_names_that_an_alter_exchanged_are_asked_about_until_a_release_has_them(tmp_path: Path) -> None:
+    """Or the ``alter`` was rolled back."""
+    table = "CREATE TABLE t (id BIGINT, a INT, b INT);"
+    lake = deployed(tmp_path, *releases(tmp_path, (table, ""), (table, 'evolution("t", rename={"a": "b", "b": "a"})')))
+    append(lake.path("t"), [{"id": 1, "a": 10, "b": 20}])
+    hold = timedelta(days=1)
+    commands.alter(lake.env, "ALTER TABLE t RENAME COLUMN a TO z", hold=hold, jobs=no_spark)
+    commands.rollback(lake.env)
+    lose(lake)
+    rebuild(elsewhere(lake.env), lake.first)
+    for change in ("a TO z", "b TO a", "z TO b"):
+        commands.alter(elsewhere(lake.env), f"ALTER TABLE t RENAME COLUMN {change}", jobs=no_spark)
+    lose(lake)
+    assert "`alter` has renamed columns" in unknown(lake, lake.first)["t"]
+    rebuild(elsewhere(lake.env), lake.second, as_they_are=["t"])
+    assert elsewhere(lake.env).reader("t").arrow().to_pylist() == [{"id": 1, "a": 20, "b": 10}]
+    lose(lake)
+    rebuild(elsewhere(lake.env), lake.second)
 
 
 # --- names that nobody declared -------------------------------------------------------------------------------------------------------

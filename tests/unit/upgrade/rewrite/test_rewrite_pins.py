@@ -101,7 +101,7 @@ def test_rewrite_pins_only_lengthens(found: Rewritten, name: str) -> None:
 
 
 def test_somebody_elses_setting_meanwhile(found: Rewritten) -> None:
-    """It stays, is raised where a pin asks for more, and is not taken for what is to be put back."""
+    """It stays, is raised where a pin asks for more, and is what is left when the last pin goes."""
     pin(found.env, "keyed", "one", 400)
     tables.set_property(found.path("keyed"), FILES, "interval 90 days")
     tables.set_property(found.path("keyed"), LOG, "interval 1 day")
@@ -109,11 +109,11 @@ def test_somebody_elses_setting_meanwhile(found: Rewritten) -> None:
     assert kept(found) == ("interval 90 days", "interval 500 hours")
     unpin(found.env, "keyed", "one")
     unpin(found.env, "keyed", "two")
-    assert kept(found) == ("interval 90 days", None)
+    assert kept(found) == ("interval 90 days", "interval 1 day")
 
 
 def test_somebody_else_spells_a_setting_as_a_pin_does(found: Rewritten) -> None:
-    """A year, given in hours: a second pin does not shorten it, and the last one that goes leaves it."""
+    """A year, given in hours: no pin shortens it, and the last one that goes leaves it."""
     year = "interval 8760 hours"
     pin(found.env, "keyed", "one", 1000)
     for key in (FILES, LOG):
@@ -124,7 +124,7 @@ def test_somebody_else_spells_a_setting_as_a_pin_does(found: Rewritten) -> None:
     assert kept(found) == hours(9000)
     for holder in ("three", "one", "two"):
         unpin(found.env, "keyed", holder)
-    assert kept(found) == (OWN, None), "raised by the third, so it counts as a pin's"
+    assert kept(found) == (year, year)
 
 
 def test_a_pin_that_was_asked_for_with_fewer_hours_is_known_again(found: Rewritten) -> None:
@@ -345,3 +345,17 @@ def test_pins_go_at_once(found: Rewritten, tmp_path: Path) -> None:
             unpin(lake.env, "keyed", "one")
             assert (kept(lake), not lake.state.pins) == ((OWN, None), True), (at, dies)
             shutil.rmtree(tmp_path / "at-once")
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_pins_go_and_leave_what_somebody_set_meanwhile(found: Rewritten, more: bool) -> None:
+    """Also where another pin came in between, and raised that once more."""
+    pin(found.env, "keyed", "one", 2000)
+    for key, value in ((FILES, "interval 20 days"), (LOG, "interval 60 days")):
+        tables.set_property(found.path("keyed"), key, value)
+    if more:
+        pin(found.env, "keyed", "two", 300)
+        assert kept(found) == hours(2000)
+    for holder in ("two", "one"):
+        unpin(found.env, "keyed", holder)
+    assert kept(found) == ("interval 20 days", "interval 60 days")

@@ -16,20 +16,20 @@ from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import held_of, names_in_files, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import exchanged, names_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import StoredNames, exchanged
 
 #: A field's names in the data files -> those of the one that was added in its place.
 Again = Mapping[tuple[str, ...], tuple[str, ...]]
 
 
-def as_on_table(state: State, entry: SchemaEntry, head: Head) -> list[Update]:
+def as_on_table(state: State, entry: SchemaEntry, head: Head, names: StoredNames) -> list[Update]:
     """Write down a collection's schema in force with the names that the table has, and the same in all that a hold keeps of it.
 
     Nothing of a table that is not as the schema says: that is drift, which only the names of before tell of.
     """
     before = state.entry(entry.collection)
     if not live_differences(entry.physical, head.declaration(entry.collection)) and not exchanged(entry, head):
-        entry = replace(entry, stored_names=names_of(head))
+        entry = replace(entry, stored_names=names)
     if entry == before:
         return []
     now = {path: names for names, path in names_in_files(entry).items()}

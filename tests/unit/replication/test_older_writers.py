@@ -1,0 +1,56 @@
+"""What writers of an older release write at the origin, once it has columns that they do not know: the target gets what the origin has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from tests.support.replicas import Replicas, make_replicas
+from tests.support.rows import tables
+
+
+def stamp(two: Replicas, release: str) -> str:
+    """What a handle of the release writes into its commits."""
+    found = [entry for key, entry in two.lakes["a"].state.schemas.items() if key[0] == CollectionName("trips")]
+    (entry,) = [entry for entry in found if entry.release == Version.parse(release)]
+    about: dict[str, Any] = {"release": release, "node": None, "attempt": "x", "source": None}
+    return json.dumps({"schema_hash": fingerprint(entry.declared), "origin": two.lakes["a"].state.config.env_id, **about})
+
+
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["no key", "key"])
+def test_an_update_by_an_older_writer_keeps_what_it_does_not_know(tmp_path: Path, key: str) -> None:
+    """As MERGE of that release does: it sets only what it has."""
+    one, more = (
+        f"CREATE TABLE trips (id BIGINT NOT NULL, v STRING{key});",
+        f"CREATE TABLE trips (id BIGINT NOT NULL, v STRING, w STRING{key});",
+    )
+    two = make_replicas(tmp_path, (one, ""), (more, 'evolution("trips")'))
+    two.upgrade("a", "b", to=2, end_hold=False)
+    two.insert("a", {"id": 1, "v": "v1", "w": "w1"})
+    two.bring("a", "b")
+    base = tables.snapshot(two.path("a"))
+    changed = {file: [{**row, "v": "v2"} for row in base.rows_of(file)] for file in base.files}
+    tables.Statement(base, (), changed, None, stamp(two, "1.0.0")).commit()
+    two.bring("a", "b")
+    assert two.declared_rows("b") == two.declared_rows("a")
+    assert "w1" in str(two.declared_rows("b"))
+
+
+def test_an_append_by_an_older_writer_is_brought_with_the_default_that_the_origin_gave_it(tmp_path: Path) -> None:
+    def declared(default: str) -> str:
+        return f"CREATE TABLE trips (id BIGINT NOT NULL, v STRING{default}, PRIMARY KEY (id));"
+
+    steps = [("", ""), (", d STRING DEFAULT 'dd'", 'evolution("trips")'), (", d STRING DEFAULT 'zz'", 'evolution("trips")')]
+    two = make_replicas(tmp_path, *((declared(default), step) for default, step in steps))
+    two.upgrade("a", "b", to=2, end_hold=False)
+    two.insert("a", {"id": 1, "v": "v1", "d": "d1"})
+    two.bring("a", "b")
+    two.upgrade("a", to=3, end_hold=False)
+    tables.Statement(tables.snapshot(two.path("a")), [{"id": 2, "v": "v2", "d": "zz"}], None, None, stamp(two, "1.0.0")).commit()
+    two.bring("a", "b")
+    assert two.declared_rows("b") == two.declared_rows("a")
