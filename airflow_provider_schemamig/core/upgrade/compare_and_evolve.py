@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import head_at, read_head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind, Object, SchemaEntry, UnreleasedChange
@@ -204,7 +204,8 @@ def _finish(leader: LeaderWriter, claim: UnreleasedChange) -> None:
         since = versions.get(claim.collection, entry.since_table_version)
         physical = apply(entry.physical, changes)
         # By our own commit: what somebody did to the table since is drift.
-        head = read_head(table_store(leader.env, leader.state, entry.shard), since if versions else None)
+        store = table_store(leader.env, leader.state, entry.shard)
+        head = head_at(store, since) if versions else read_head(store)
         names = names_after(entry, changes, head)
         evolved = SchemaEntry(claim.collection, claim.schema_id, entry.shard, claim.declared, physical, since, None, names, entry.uses)
         leader.append(lambda state: _evolved(state, claim, evolved))

@@ -141,6 +141,12 @@ def read_head(store: ReadStore, at: int | None = None) -> Head:
     return head
 
 
+def head_at(store: ReadStore, version: int) -> Head:
+    """Return the head at a version that is mostly the newest one, which costs least to look at. Raises as ``read_head``."""
+    newest = read_head(store)
+    return newest if newest.version == version else read_head(store, version)
+
+
 def another_table(store: ReadStore, head: Head, collection: CollectionName | None = None) -> AnotherTable:
     """Return what to raise about a head that ``is_another``."""
     return AnotherTable(collection=collection, uri=store.location.uri, expected=str(store.table_id), found=head.table_id)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, ColumnPath
-from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
-from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
+from airflow_provider_schemamig.core.schema.paths import join, parent_and_name, translate
 
 _SWAP = f"{RESERVED_PREFIX}_swap_"
 _RETIRED = "retired"
@@ -108,3 +108,18 @@ def net_renames(changes: Iterable[Change]) -> dict[ColumnPath, str]:
             origin[join(parent_and_name(change.path)[0], change.name)] = origin.pop(change.path, change.path)
     found = {before: parent_and_name(now)[1] for now, before in origin.items()}
     return {before: name for before, name in found.items() if parent_and_name(before)[1] != name}
+
+
+def after_changes(names: Mapping[ColumnPath, str], changes: Iterable[Change]) -> dict[ColumnPath, str]:
+    """Return what is known of fields, by their paths after ``changes``, which are in the order of ``schema.diff``.
+
+    Of a field that they add, or drop, nothing is known.
+    """
+    found = dict(names)
+    for change in changes:
+        if isinstance(change, RenameColumn):
+            renamed = {change.path: change.name}
+            found = {translate(path, renamed): name for path, name in found.items()}
+        elif isinstance(change, AddColumn | DropColumn):
+            found = {path: name for path, name in found.items() if not f"{path}.".startswith(f"{change.path}.")}
+    return found

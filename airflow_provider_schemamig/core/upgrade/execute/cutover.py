@@ -16,7 +16,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     IntentKind,
     SealIntent,
@@ -128,7 +128,7 @@ def _as_committed(leader: LeaderView, moved: Mapping[CollectionName, int], item:
     source = item.step.old.name
     if source not in moved or item.transition is None:
         return replace(item, begun=moved.get(source) if item.begun is None else item.begun)
-    head = read_head(table_store(leader.env, leader.state, head_shard(leader, source)), moved[source])
+    head = head_at(table_store(leader.env, leader.state, head_shard(leader, source)), moved[source])
     names = names_after(leader.state.entry(source), item.transition.changes, head)
     return replace(item, begun=moved[source] if item.begun is None else item.begun, stored_names=dict(names))
 

@@ -13,9 +13,9 @@ from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_he
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
-from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
+from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
-from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
+from airflow_provider_schemamig.core.schema.diff.renames import after_changes, is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.storage import Location, ReadStore, Store
@@ -360,14 +360,7 @@ def names_of(head: Head) -> StoredNames:
 
 def names_after(entry: SchemaEntry, changes: Sequence[Change], head: Head) -> StoredNames:
     """Return what the fields of ``head`` are called in the data files after ``changes`` of ours; see ``names_kept``."""
-    names = _names_recorded(entry, entry.physical)
-    for change in changes:
-        if isinstance(change, RenameColumn):
-            renamed = {change.path: change.name}
-            names = {translate(path, renamed): name for path, name in names.items()}
-        elif isinstance(change, AddColumn | DropColumn):
-            names = {path: name for path, name in names.items() if not f"{path}.".startswith(f"{change.path}.")}
-    return names_kept(names, head)
+    return names_kept(after_changes(_names_recorded(entry, entry.physical), changes), head)
 
 
 def names_recorded(entry: SchemaEntry, added: Collection[ColumnPath]) -> dict[ColumnPath, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns, put_txns
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
@@ -117,7 +117,7 @@ def _head_at(leader: LeaderView, table: HeldTable, version: int) -> Head:
     """Return what our own commit made of a table: what somebody did to it since is drift."""
     store = held_store(leader.env, leader.state, table)
     try:
-        return read_head(store, version)
+        return head_at(store, version)
     except LogTruncated:  # of a rollback that died long ago
         return read_head(store)
 

@@ -75,7 +75,7 @@ def check(lake: Lake, at: int) -> None:
             assert [{key: row[key] for key in WRITTEN} for row in rows] == [WRITTEN], (at, release)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("act", [exchange, add_again])
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("way", ["there", "back"])
