@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import NewType
@@ -62,6 +63,7 @@ class Version:
     patch: int
 
     @classmethod
+    @functools.lru_cache(maxsize=4096)  # a registry of 50 environments names the same few versions 25,000 times
     def parse(cls, text: str) -> Version:
         match = _VERSION.fullmatch(text)
         if match is None:

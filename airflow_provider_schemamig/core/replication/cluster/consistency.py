@@ -42,21 +42,21 @@ class Group:
 
 def groups_of(collection: CollectionName, nodes: Sequence[NodeState], depth: int) -> tuple[Group, ...]:
     """Return the schemas that a collection has anywhere, those of most nodes first. ``depth``: how many previous ones are accepted."""
-    having = {node.env_id: node.collections[collection] for node in nodes if collection in node.collections}
+    having = {node.env_id: node.collections[collection].schemas for node in nodes if collection in node.collections}
     members: list[list[EnvId]] = []
-    for env_id, known in sorted(having.items()):
-        alike = next((found for found in members if _is_same(having[found[0]].schemas[0], known.schemas[0])), None)
+    for env_id, (own, *_) in sorted(having.items()):
+        alike = next((found for found in members if _is_same(having[found[0]][0], own)), None)
         members += [[env_id]] if alike is None else []
         if alike is not None:
             alike.append(env_id)
     return _sorted(
         Group(
-            having[found[0]].current,
+            having[found[0]][0][0],
             tuple(found),
             tuple(
                 env_id
-                for env_id, known in sorted(having.items())
-                if env_id not in found and any(_is_same(having[found[0]].schemas[0], it) for it in known.schemas[1 : depth + 1])
+                for env_id, schemas in sorted(having.items())
+                if env_id not in found and any(_is_same(having[found[0]][0], it) for it in schemas[1 : depth + 1])
             ),
         )
         for found in members

@@ -204,7 +204,7 @@ def short(hash_: Fingerprint) -> str:
 
 def are_alike(one: Sequence[ReleaseMark], other: Sequence[ReleaseMark]) -> bool:
     """Return whether two schemas of one hash are of the same columns, as ``doubts`` would say. True if either says nothing of itself."""
-    if not one or not other:
+    if not one or not other or one == other:
         return True
     pairs = [(mark, its) for mark in one for its in other if not set(mark.releases).isdisjoint(its.releases)]
     known = [(mark, its) for mark, its in pairs if mark.declares == its.declares]
