@@ -123,23 +123,30 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
     A release in between may have been made for the first time since: what this one calls ``a`` is then what that one calls ``e``, and the
     ledger does not have the steps from there to here.
     """
-    entries = state.schemas_of(entry.shard)
-    earlier = [known for known in entries if known.rolled_back is None and known.may_precede(entry)]
-    if not earlier:
+    before = _in_force_before(state, entry)
+    if before is None:
         return frozenset()
-    known = {names for _, names in _in_files(earlier[-1])}
-    since = [later for later in entries if entry.may_precede(later)]
+    known = {names for _, names in _in_files(before)}
+    since = [later for later in state.schemas_of(entry.shard) if entry.may_precede(later)]
     structs = {names[:-1] for later in since for _, names in _in_files(later) if names not in known}
     return frozenset(path for path, names in _in_files(entry) if names not in known and names[:-1] in structs)
 
 
 def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | None:
-    """Return what the schema in force has not, which went with a rollback; None where the rows are in another table."""
-    live = live_shard(state, entry.collection, entry.shard)
-    if live is None or live.shard != entry.shard:
+    """Return what a rolled-back schema brought, which went with it; None if nobody knows which that is."""
+    if entry.rolled_back is None:
+        return frozenset()
+    before = _in_force_before(state, entry)
+    if before is None:
         return None
-    there = {names for _, names in _in_files(state.entry(live.collection))}
-    return frozenset(path for path, names in _in_files(entry) if names not in there)
+    known = {names for _, names in _in_files(before)}
+    return frozenset(path for path, names in _in_files(entry) if names not in known)
+
+
+def _in_force_before(state: State, entry: SchemaEntry) -> SchemaEntry | None:
+    """Return the newest schema before a rolled-back one that was not rolled back itself."""
+    earlier = [known for known in state.schemas_of(entry.shard) if known.rolled_back is None and known.may_precede(entry)]
+    return earlier[-1] if earlier else None
 
 
 def _in_files(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:

@@ -95,21 +95,28 @@ def because(detail: str, reason: str | None) -> str:
     return detail if why is None else f"{detail}; because: {why}" if detail else f"because: {why}"
 
 
-_RENAMED = "; columns renamed beyond it: "
+_OUTSIDE = "; outside of a release"
+_RENAMED = ", columns renamed of "
 
 
-def detail_of(reached: Version | None, renamed: Iterable[str] = ()) -> str:
-    """Return what the end of a cut-over, a rollback or a rebuild says: the release that the environment is at since.
+def detail_of(reached: Version | None) -> str:
+    """Return what the end of a cut-over, a rollback or a rebuild says: the release that the environment is at since."""
+    return f"to {reached}"
 
-    ``renamed``: collections of which it has renamed columns outside of a release.
-    """
-    names = ", ".join(renamed)
-    return f"to {reached}{_RENAMED}{names}" if names else f"to {reached}"
+
+def detail_of_alter(reached: Version | None, renamed: Iterable[str]) -> str:
+    """Return what the end of an ``alter`` says. ``renamed``: all names of the collections of which it has renamed columns."""
+    names = ", ".join(sorted(renamed))
+    return f"{detail_of(reached)}{_OUTSIDE}{_RENAMED if names else ''}{names}"
+
+
+def is_of_alter(entry: HistoryEntry) -> bool:
+    return entry.what == "cutover" and _OUTSIDE in entry.detail
 
 
 def renamed_in(entry: HistoryEntry) -> frozenset[str]:
-    """Return the collections of which such an end has renamed columns outside of a release."""
-    return frozenset(entry.detail.partition(_RENAMED)[2].split(", ")) - {""}
+    """Return the collections of which the end of an ``alter`` says that it has renamed columns."""
+    return frozenset(entry.detail.partition(f"{_OUTSIDE}{_RENAMED}")[2].split(", ")) - {""}
 
 
 _HOLD_OF = "the hold of generation"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,16 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.access.errors import NeedsSpark
+from airflow_provider_schemamig.core.access.errors import NeedsSpark, ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.alter import alter
-from tests.support.lake import Lake
+from tests.support.lake import Lake, no_spark
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
+from tests.support.rows import tables
 from tests.support.tables import foreign
-from tests.support.upgrades import whole
+from tests.support.upgrades import deployed, whole
 
 T = "CREATE TABLE t (id BIGINT, a STRING, b STRING);"
 SWAPPED = "CREATE TABLE t (id BIGINT, b STRING, a STRING);"
@@ -220,3 +222,26 @@ def exchanged_below(world: World, last: str) -> None:
     world.up(SWAPPED, "1.0.1", SWAPS)
     world.up(SWAPPED, last, 'evolution("u")', ", x STRING")
     assert [world.rows(release) for release in (None, "1.0.0", "1.0.1", last)] == [[EXCHANGED], [ROW], [EXCHANGED], [EXCHANGED]]
+
+
+@pytest.mark.parametrize("way", ["alter", "release"])
+def test_a_column_of_before_that_was_dropped_since_fences_readers_of_the_rolled_back_release(tmp_path: Path, way: str) -> None:
+    """NULL is shown for what that release brought, and for nothing else."""
+    product = Product(tmp_path / "product")
+    one = product.release("1.0.0", "CREATE TABLE t (id BIGINT, x STRING, z STRING);")
+    other = copy.copy(product)
+    two = product.release("1.1.0", "CREATE TABLE t (id BIGINT, x STRING, z STRING, y STRING);", 'evolution("t")')
+    lake = deployed(tmp_path, one, two)
+    tables.insert(lake.path("t"), [{"id": 1, "x": "x", "z": "z"}])
+    lake.upgrade(two)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert lake.env.reader("t", "1.1.0").arrow().to_pylist() == [{"id": 1, "x": "x", "z": "z", "y": None}]
+    if way == "alter":
+        commands.alter(lake.env, "ALTER TABLE t DROP COLUMN x", jobs=no_spark)
+    else:
+        lake.upgrade(other.release("1.0.5", "CREATE TABLE t (id BIGINT, z STRING);", 'evolution("t", drop=["x"])'))
+        commands.contract(lake.env, at_once=True)
+    for release in ("1.0.0", "1.1.0"):
+        with pytest.raises(ReaderFenced) as fenced:
+            lake.env.reader("t", release).arrow()
+        assert (fenced.value.column, fenced.value.reason) == ("x", "was dropped")

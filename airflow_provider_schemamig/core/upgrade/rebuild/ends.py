@@ -7,6 +7,7 @@ being built looks like any other.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history, release_of, renamed_in
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_of_alter, read_history, release_of, renamed_in
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
@@ -88,15 +89,15 @@ class AuditedEnds:
 
     def renamed_beyond(self, collection: CollectionName) -> str | None:
         """Return what stands against it that the collection's columns have the release's names: an ``alter`` gave them others since."""
-        altered: dict[int | None, bool] = {}  # by generation, oldest first: whether it renamed columns of the collection
+        in_force: list[HistoryEntry] = []  # what was not rolled back, the oldest first
         for entry in self._done("ledger rebuild", *_ENDS):
             if entry.what == "rollback":
-                altered.pop(entry.generation, None)
-                continue
-            if not renamed_in(entry):  # an upgrade, which contains what was done before, or a rebuild
-                altered.clear()
-            altered[entry.generation] = collection in renamed_in(entry)
-        if not any(altered.values()):
+                in_force = [other for other in in_force if other.generation != entry.generation]
+            else:
+                in_force.append(entry)
+        # An upgrade contains what was done before it, and of a rebuild somebody has looked at that.
+        since = itertools.takewhile(is_of_alter, reversed(in_force))
+        if not any(collection in renamed_in(entry) for entry in since):
             return None
         return "the audit log shows that `alter` has renamed columns since the release: the next one would rename them once more"
 

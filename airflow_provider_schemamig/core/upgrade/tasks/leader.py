@@ -16,7 +16,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.admin.maintenance import keep_short, maintain
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, detail_of_ends, here
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, detail_of_alter, detail_of_ends, here
 from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
@@ -141,13 +141,22 @@ def cutover(
         if leader.committed_at is None:
             return {"outcome": "found_committed"}
         target = leader.plan.target
-        renamed = [step.old.name for step in target.steps if isinstance(step, Evolve) and step.renames] if target.ahead else []
-        return {"at": leader.committed_at, "detail": detail_of(target.version, renamed)}
+        detail = detail_of_alter(target.version, _names_of_renamed(leader)) if target.ahead else detail_of(target.version)
+        return {"at": leader.committed_at, "detail": detail}
 
     def run(leader: LeaderWriter) -> None:
         run_stages(CUT_OVER, leader, jobs)
 
     return _led(env, generation, "cutover", listen, run, ended=ended, seal_seconds=seal_seconds)
+
+
+def _names_of_renamed(leader: LeaderWriter) -> set[str]:
+    """Return the collections of which columns were renamed, by their names of before and now, and of the release."""
+    steps = [step for step in leader.plan.target.steps if isinstance(step, Evolve) and step.renames]
+    there = [leader.state.objects[step.collection] for step in steps if step.collection in leader.state.objects]
+    return {name for step in steps for name in (step.old.name, step.collection)} | {
+        name for item in there for name in leader.state.released(item)
+    }
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
