@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from tests.support.online import OnlineJobs
 from tests.support.replicas import Replicas, make_replicas
 from tests.support.rows import tables
 
@@ -54,3 +56,38 @@ def test_an_append_by_an_older_writer_is_brought_with_the_default_that_the_origi
     tables.Statement(tables.snapshot(two.path("a")), [{"id": 2, "v": "v2", "d": "zz"}], None, None, stamp(two, "1.0.0")).commit()
     two.bring("a", "b")
     assert two.declared_rows("b") == two.declared_rows("a")
+
+
+@pytest.mark.parametrize("what", ["update", "delete"])
+@pytest.mark.parametrize("more", ["", ", d INT"], ids=["a type", "a type and a column"])
+def test_a_change_by_an_older_writer_before_the_swap_of_a_type_is_brought(tmp_path: Path, what: str, more: str) -> None:
+    """Without a key, at every commit of the upgrade of the origin."""
+    first = "CREATE TABLE trips (id BIGINT NOT NULL, v INT, u INT);"
+    second = f"CREATE TABLE trips (id BIGINT NOT NULL, v STRING, u INT{more});"
+    for at in range(1, 30):
+        two = make_replicas(tmp_path / str(at), (first, ""), (second, 'evolution("trips")'))
+        two.runner = OnlineJobs()
+        two.insert("a", {"id": 1, "v": 1, "u": 1}, {"id": 2, "v": 2, "u": 2})
+        two.bring("a", "b")
+        said, commits, seen = stamp(two, "1.0.0"), tables.newest(two.path("a")), list[bool]()
+
+        def hook(
+            moment: str, _: str, key: str, two: Replicas = two, said: str = said, last: int = commits + at, seen: list[bool] = seen
+        ) -> None:
+            base = tables.snapshot(two.path("a"))
+            if seen or base.version < last:
+                return
+            seen.append({field["name"]: field["type"] for field in base.fields}["v"] == "integer" and not base.sealed)
+            if seen[0]:
+                rows = {file: [row for row in base.rows_of(file) if what == "update" or row["id"] != 2] for file in base.files}
+                changed = {file: [row | ({"u": 77} if row["id"] == 2 else {}) for row in found] for file, found in rows.items()}
+                tables.Statement(base, (), changed, None, said).commit()
+
+        commands.upgrade(two.hooked("a", hook), two.folders[1], jobs=two.runner)
+        two.state("a", "b")
+        two.upgrade("b", to=2)
+        two.bring("a", "b")
+        assert two.declared_rows("b") == two.declared_rows("a"), at
+        if not seen or not seen[0]:
+            return
+    raise AssertionError("it never ended")

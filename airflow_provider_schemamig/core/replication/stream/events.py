@@ -230,10 +230,12 @@ class _Scan:
             return f"an upgrade of the origin is under way: in which schema version {commit.version} was written is known when it is over"
         if written is None:
             return self._columns.shown(entry, commit.version)
-        if self._columns.hash_of(entry) == provenance.schema_hash or _overwrites(commit):
+        if self._columns.hash_of(entry) == provenance.schema_hash:
             return entry
-        by_value = not entry.declared.primary_key and _removes_rows(commit)
-        return entry if by_value or self._columns.default_changed(written, entry) else written
+        by_value = _overwrites(commit) or (not entry.declared.primary_key and _removes_rows(commit))
+        if by_value or self._columns.default_changed(written, entry):
+            return self._columns.shown(entry, commit.version)
+        return written
 
     def _begin(self, commit: LogCommit, entry: SchemaEntry, fills: str | None) -> EventBatch:
         lo, hi = commit.version - 1, commit.version
