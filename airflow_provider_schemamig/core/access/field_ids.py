@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.schema.paths import Fields
+from airflow_provider_schemamig.core.schema.paths import Fields, path_in_files
 
 Names = Mapping[ColumnPath, str]
 
@@ -24,7 +24,7 @@ class Shape:
     ``stored``: dotted path -> name in the data files, where that is not the field's own. ``new``: fields that no table is known to have
     yet, so that nothing but their names is known of them. ``retyped``: columns that took the place of one of another type; where a table
     lacks one, its values are in the other. ``doubtful``: fields of a release that was rolled back, which a release since may
-    have brought under another name.
+    have brought under another name. ``held``: what a hold keeps of dropped fields, each by its names in the data files: no new field.
     """
 
     declaration: Declaration
@@ -32,6 +32,7 @@ class Shape:
     new: frozenset[ColumnPath] = frozenset()
     retyped: frozenset[ColumnPath] = frozenset()
     doubtful: frozenset[ColumnPath] = frozenset()
+    held: frozenset[tuple[str, ...]] = frozenset()
 
     @property
     def fields(self) -> Fields:
@@ -60,5 +61,6 @@ def _match_level(level: ColumnLevel, live: Shape, wanted: Shape) -> dict[ColumnP
     found = {path: by_stored[name] for path in paths if path not in wanted.new and (name := wanted.name_in_files(path)) in by_stored}
     # Also of fields that are left out of ``wanted`` now: a rename may have made one of the live name of a new field.
     others = {name for path, name in wanted.stored.items() if path.rpartition(".")[0] == level.new_prefix.rstrip(".")}
-    free = {path.rpartition(".")[2]: path for name, path in by_stored.items() if path not in found.values() and name not in others}
+    left = {path for name, path in by_stored.items() if path not in found.values() and name not in others}
+    free = {path.rpartition(".")[2]: path for path in left if path_in_files(path, live.stored) not in wanted.held}
     return found | {path: free[name] for path in paths if path in wanted.new and (name := path.rpartition(".")[2]) in free}

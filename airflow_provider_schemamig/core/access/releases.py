@@ -248,7 +248,8 @@ def _after(state: State, step: Create | Evolve | ReplaceStep | RewriteStep, plan
     origins = {new: old for new, old in match(step.old, step.new, step.renames).items() if old not in known.new}
     names = {new: known.name_in_files(old) for new, old in origins.items()}
     lacking = paths - names.keys()
-    return Declared(release, current, Shape(step.new, names, lacking), before.shard, None, planned, lacking)
+    held = frozenset(field for _, table in state.held_of(before.shard) for field in table.dropped)
+    return Declared(release, current, Shape(step.new, names, lacking, held=held), before.shard, None, planned, lacking)
 
 
 def _of_release(state: State, entry: SchemaEntry, released: Declaration) -> Shape:

@@ -314,3 +314,21 @@ def test_a_table_that_delta_rs_would_get_wrong_is_left_to_spark(tmp_path: Path) 
     with pytest.raises(NeedsSpark, match="nothing would check the length of x"):
         other.env.writer("t").append(batch(id=[1]))
     assert rows(other) == []
+
+
+@pytest.mark.parametrize("is_due", [False, True], ids=["hold open", "hold over"])
+def test_a_new_column_is_not_the_dropped_one_of_its_name_that_a_hold_keeps(tmp_path: Path, is_due: bool) -> None:
+    """To be ended by the upgrade: until then the release has NULL there, and nobody writes to it."""
+    folders = releases(tmp_path, (T, ""), ("CREATE TABLE t (id BIGINT);", 'evolution("t", drop=["x"])'), (T, 'evolution("t")'))
+    lake = deployed(tmp_path, folders[0], folders[1])
+    lake.env.writer("t", "1.0.0").append(batch(id=[1], x=[7]))
+    lake.upgrade(folders[1])
+    if is_due:
+        make_holds_due(lake)
+    claimed(lake, folders[2], end_hold=True)
+    assert rows(lake, "1.2.0") == [{"id": 1, "x": None}]
+    with pytest.raises(WriterFenced):
+        lake.env.writer("t", "1.2.0").append(batch(id=[2], x=[8]))
+    lake.upgrade(folders[2], end_hold=True)
+    foreign.write(lake.path("t"), [{"id": 2, "x": 8}])
+    assert rows(lake, "1.2.0") == [{"id": 1, "x": None}, {"id": 2, "x": 8}]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -21,8 +21,9 @@ from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, r
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Element, Intent, IntentKind, ShardState, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
-from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.diff.renames import after_changes
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import parent_and_name
 from airflow_provider_schemamig.core.storage import Store
@@ -193,13 +194,13 @@ def _settle_shard(leader: LeaderWriter, table: _Fenced, intents: Sequence[Intent
     dropped += [Drop(Intent, inverse.key) for inverse in inverses if inverse not in intents]
     taken_back = next((inverse for inverse in inverses if is_done(leader.state, inverse, head)), None)
     if taken_back is not None:
-        return [*dropped, *_record(leader.state, shard, taken_back.before, taken_back.after, head)]  # all but this was done
+        return [*dropped, *_record(leader.state, shard, taken_back.after, head, None)]  # all but this was done
     done = _done(leader.state, head, [intent for intent in intents if intent.kind is not IntentKind.TAKE_BACK])
     if not done:
         return [*dropped, *_drift_reverted(leader.state, shard, intents, head)]
     if done[-1].kind is IntentKind.CONTRACT:
         # What was dropped is gone: the next contract goes on.
-        return [*dropped, *_record(leader.state, shard, done[-1].before, done[-1].after, head)]
+        return [*dropped, *_record(leader.state, shard, done[-1].after, head, ())]
     if done[-1].kind is IntentKind.ROLLBACK and how.for_rollback:
         return one_each([*dropped, Put(replace(done[-1], epoch=leader.epoch, done_version=made_at(store, done[-1], head)))])
     collection, last = done[0].collection, done[-1].after
@@ -316,7 +317,10 @@ def _apply_inverse(
         require_durable(first.collection, [committed])
     leader.notes.extend(f"{first.collection}: {text}" for text in inverse.left_behind)
     own = [intent for intent in leader.state.intents_of(shard) if intent.kind is IntentKind.TAKE_BACK]
-    return [*(Drop(Intent, intent.key) for intent in own), *_record(leader.state, shard, now, after_inverse(now, inverse), head)]
+    after = after_inverse(now, inverse)
+    kept = after_changes({path: path for path, _ in walk(now.fields)}, inverse.changes)
+    added = {path for path, _ in walk(after.fields)} - kept.keys()
+    return [*(Drop(Intent, intent.key) for intent in own), *_record(leader.state, shard, after, head, added)]
 
 
 def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent], inverse: InverseChanges, head: Head) -> None:
@@ -343,16 +347,15 @@ def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent],
     leader.append(announce)
 
 
-def _record(state: State, shard: ShardId, before: Declaration, after: Declaration, head: Head) -> list[Update]:
-    """Return the updates that record the physical schema of a live shard, and what ``head`` calls the fields that it has and ``before`` had
-    not."""
+def _record(state: State, shard: ShardId, physical: Declaration, head: Head, added: Collection[ColumnPath] | None) -> list[Update]:
+    """Return the updates that record the physical schema of a live shard, and what ``head`` calls the fields that we have ``added`` again;
+    None: any may be such."""
     found = live_collection(state, shard)
     if found is None:
         return []
     entry = state.entry(found)
-    added = {path for path, _ in walk(after.fields)} - {path for path, _ in walk(before.fields)}
-    names = names_kept(names_recorded(entry, added), head)
-    return as_on_table(state, replace(entry, physical=replace(after, name=entry.physical.name)), head, names)
+    names = names_of(head) if added is None else names_kept(names_recorded(entry, added), head)
+    return as_on_table(state, replace(entry, physical=replace(physical, name=entry.physical.name)), head, names)
 
 
 def _drift_reverted(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> list[Update]:
