@@ -31,6 +31,8 @@ from tests.support.lake import Crash, Lake, append, copy_of
 from tests.support.tables import foreign
 from tests.support.upgrades import promoted, refused, releases, whole
 
+pytestmark = pytest.mark.some(19, of="compare and evolve")
+
 PLANES = CollectionName("planes")
 FIRST = SchemaId(1)
 COLUMNS = "tailnum STRING NOT NULL, year INT, maker STRUCT<name: STRING, city: STRING>, tags ARRAY<STRUCT<x: INT>>, spans MAP<STRING, INT>"

@@ -20,6 +20,8 @@ from tests.support.lake import Lake, no_spark, rows
 from tests.support.rows import tables
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, same_as_new, seen, whole
 
+pytestmark = pytest.mark.some(10, of="stacked holds")
+
 ONE = "CREATE TABLE t (id BIGINT NOT NULL, a STRING, h STRING, s STRUCT<p: INT, q: STRING>);"
 #: Renames, hides a column and a field, adds one.
 TWO = "CREATE TABLE t (id BIGINT NOT NULL, b STRING, n INT, s STRUCT<p: INT>);"

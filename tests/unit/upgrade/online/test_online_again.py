@@ -23,6 +23,8 @@ from tests.support.product import Product
 from tests.support.rows.tables import Row, change, insert, newest, optimize
 from tests.support.upgrades import make_holds_due, two_releases, whole
 
+pytestmark = pytest.mark.some(6, of="online again")
+
 ONE = "CREATE TABLE t (id BIGINT);"
 FIVE = ("1.1.0", "c INT DEFAULT 5")
 SEVEN = ("1.1.1", "c INT DEFAULT 7")

@@ -20,6 +20,8 @@ from tests.support.bytes import tree
 from tests.support.lake import Lake, append, no_spark
 from tests.support.upgrades import make_holds_due, two_releases
 
+pytestmark = pytest.mark.some(10, of="poisoned places")
+
 ONE = "CREATE TABLE t (id BIGINT); CREATE TABLE g (id BIGINT);"
 TWO = "CREATE TABLE t (id BIGINT, n INT);"
 REBUILT = "CREATE TABLE t (id BIGINT, n INT); CREATE TABLE g (name STRING);"

@@ -32,6 +32,8 @@ from tests.support.rows.rewritten import (
     upgrade,
 )
 
+pytestmark = pytest.mark.some(6, of="races of rewrites")
+
 
 def again(work: Callable[[], object], times: int = 6) -> None:
     """As Airflow would: while it says that trying again helps."""
