@@ -21,6 +21,8 @@ from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
+from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage import InvalidLocation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import last_step_key
@@ -97,6 +99,9 @@ def in_use(env: EnvironmentRoot, state: State, name: CollectionName) -> Collecti
         unpin = f"schemamig unpin --collection {name} --holder {shlex.quote(pinned.holder)}"
         first = f"Take it back first, for that changes the table: `{unpin}`."
         return CollectionInUse(collection=name, what=f"{pinned.holder} has pinned its history", first=first)
+    if _names_changed_hands(state, name):
+        what = "columns of it have each other's names since its release, which only the ledger tells"
+        return CollectionInUse(collection=name, what=what, first="Upgrade to a release that has them so; then give the collection back.")
     newest = state.leader.generation if state.leader is not None else 0
     for generation, deployment in sorted(state.deployments.items()):
         if deployment.state is not DeploymentState.CLAIMED or generation < newest:
@@ -106,6 +111,19 @@ def in_use(env: EnvironmentRoot, state: State, name: CollectionName) -> Collecti
             first = f"Let it finish, or give it up: `schemamig cancel --generation {generation}`."
             return CollectionInUse(collection=name, what=f"generation {generation} is claimed and has a step for it", first=first)
     return None
+
+
+def _names_changed_hands(state: State, name: CollectionName) -> bool:
+    """Return whether a change outside of a release gave a column the name of another one that the release has: adopted again at that
+    release, one would be taken for the other."""
+    unreleased = state.unreleased_of(name)
+    before = None if unreleased is None else state.names_in_release(unreleased)
+    if unreleased is None or before is None:
+        return False
+    now = dict(state.entry(name).stored_names)
+    there = {path for path, _ in walk(state.entry(name).declared.fields)}
+    paths = [path for path, _ in walk(unreleased.released.fields) if path in there]
+    return any(path_in_files(path, before) != path_in_files(path, now) for path in paths)
 
 
 def _forgotten(state: State, name: CollectionName) -> list[Update]:

@@ -19,6 +19,8 @@ from tests.support.bytes import tree
 from tests.support.lake import no_spark
 from tests.support.tables import foreign
 from tests.support.tables.adopting import Site
+from tests.support.upgrades import refused as refusal
+from tests.support.upgrades import two_releases
 from tests.unit.upgrade.adopt.test_adopt import begin
 from tests.unit.upgrade.adopt.test_adopted_upgrades import REMOVED, WITH_GATE
 
@@ -207,3 +209,16 @@ def test_rows_of_the_ledger(site: Site) -> None:
     assert [len(site.state.rows(kind, str)) for kind in (Object, Shard)] == [0, 0]
     assert len(site.state.schemas) == 2  # ids are never used again
     site.check("1.0.0")
+
+
+def test_unmanage_waits_for_the_release_that_has_names_which_an_alter_exchanged(tmp_path: Path) -> None:
+    """Adopted again at the release of before, each column would be taken for the other one."""
+    table = "CREATE TABLE t (id BIGINT, a STRING, b STRING);"
+    lake = two_releases(tmp_path, table, table, 'evolution("t", rename={"a": "b", "b": "a"})')
+    for change in ("a TO z", "b TO a", "z TO b"):
+        commands.alter(lake.env, f"ALTER TABLE t RENAME COLUMN {change}", jobs=no_spark)
+    with refusal("collection_in_use", "t"):
+        unmanage(lake.env, "t")
+    lake.upgrade(lake.second, hold=timedelta(0))
+    unmanage(lake.env, "t")
+    assert "t" not in lake.state.objects
