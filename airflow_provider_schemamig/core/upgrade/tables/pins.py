@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
@@ -96,6 +97,17 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
         return [Drop(Pin, pinned.key), *map(Put, others)]
 
     ledger.transact(decide)
+
+
+def renew_pins(env: EnvironmentRoot, ledger: LedgerReader) -> tuple[str, ...]:
+    """Raise tables again whose retention a release has set, or taken away, below what their pins ask for. Return what could not be done."""
+    notes = []
+    for shard in sorted({pinned.shard for pinned in ledger.state().pins.values()}):
+        try:
+            _set_retention(env, ledger, shard)
+        except SchemamigError as error:
+            notes.append(f"the pinned history of {_name_of(ledger.state(), shard)} is kept as the release says: {error}")
+    return tuple(notes)
 
 
 def pins_of(state: State, shard: ShardId) -> list[Pin]:

@@ -20,7 +20,8 @@ from tests.support.lake import Crash, Lake
 from tests.support.product import Product
 from tests.support.rows import tables
 from tests.support.rows.rewritten import Rewritten, claimed, expanded, jobs, make_rewritten, upgrade
-from tests.support.upgrades import refused, two_releases
+from tests.support.upgrades import deployed as first_of
+from tests.support.upgrades import refused, releases, two_releases
 
 OWN = "interval 2 days"
 
@@ -359,3 +360,23 @@ def test_pins_go_and_leave_what_somebody_set_meanwhile(found: Rewritten, more: b
     for holder in ("two", "one"):
         unpin(found.env, "keyed", holder)
     assert kept(found) == ("interval 20 days", "interval 60 days")
+
+
+@pytest.mark.parametrize("way", ["rollback", "a release without"])
+def test_pins_outlive_a_longer_retention_that_a_release_had(tmp_path: Path, way: str) -> None:
+    """The release's goes, the pin's stays."""
+    plain, longer = "CREATE TABLE plain (n INT);", f"TBLPROPERTIES ('{LOG}' = 'interval 60 days', '{FILES}' = 'interval 60 days')"
+    found = releases(tmp_path, (plain, ""), (f"{plain[:-1]} {longer};", 'evolution("plain")'), (plain, 'evolution("plain")'))
+    lake = first_of(tmp_path, found[0], found[1])
+    pin(lake.env, "plain", "me", 1000)
+    lake.upgrade(found[1])
+    if way == "rollback":
+        commands.rollback(lake.env)
+    else:
+        lake.upgrade(found[2], end_hold=True)
+    configuration = tables.snapshot(lake.path("plain")).metadata["configuration"]
+    assert configuration[LOG] == configuration[FILES] == "interval 1000 hours"
+    assert not commands.status(lake.env).drifted
+    unpin(lake.env, "plain", "me")
+    assert {LOG, FILES}.isdisjoint(tables.snapshot(lake.path("plain")).metadata["configuration"])
+    assert not commands.status(lake.env).drifted
