@@ -47,7 +47,6 @@ class Declared:
     #: From the ledger; None for a release that the environment is not at yet and that changes the collection.
     entry: SchemaEntry | None = None
     planned: PlannedShape | None = None
-
     #: What the table need not have, as the release is not there yet, or no more; None: nothing of that is known.
     lacking: frozenset[ColumnPath] | None = None
 
@@ -123,10 +122,9 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
     A release in between may have been made for the first time since: what this one calls ``a`` is then what that one calls ``e``, and the
     ledger does not have the steps from there to here.
     """
-    before = _in_force_before(state, entry)
-    if before is None:
+    known = _known_before(state, entry)
+    if known is None:
         return frozenset()
-    known = {names for _, names in _in_files(before)}
     since = [later for later in state.schemas_of(entry.shard) if entry.may_precede(later)]
     structs = {names[:-1] for later in since for _, names in _in_files(later) if names not in known}
     return frozenset(path for path, names in _in_files(entry) if names not in known and names[:-1] in structs)
@@ -136,17 +134,14 @@ def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | No
     """Return what a rolled-back schema brought, which went with it; None if nobody knows which that is."""
     if entry.rolled_back is None:
         return frozenset()
-    before = _in_force_before(state, entry)
-    if before is None:
-        return None
-    known = {names for _, names in _in_files(before)}
-    return frozenset(path for path, names in _in_files(entry) if names not in known)
+    known = _known_before(state, entry)
+    return None if known is None else frozenset(path for path, names in _in_files(entry) if names not in known)
 
 
-def _in_force_before(state: State, entry: SchemaEntry) -> SchemaEntry | None:
-    """Return the newest schema before a rolled-back one that was not rolled back itself."""
+def _known_before(state: State, entry: SchemaEntry) -> set[tuple[str, ...]] | None:
+    """Return the fields, by their names in the data files, of the newest schema before a rolled-back one that was not rolled back."""
     earlier = [known for known in state.schemas_of(entry.shard) if known.rolled_back is None and known.may_precede(entry)]
-    return earlier[-1] if earlier else None
+    return {names for _, names in _in_files(earlier[-1])} if earlier else None
 
 
 def _in_files(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:

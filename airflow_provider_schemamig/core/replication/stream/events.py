@@ -253,7 +253,7 @@ class _Scan:
 def _removes_rows(commit: LogCommit) -> bool:
     """Return whether rows go or change. Without a key those come as rows that go and others that come, with all their values: an older
     release's writer leaves newer columns as they are, and no row of its own schema tells what they have."""
-    return any(file.get("dataChange", True) for file in commit.actions("remove"))
+    return any(file.get("dataChange", True) for file in commit.removes)
 
 
 def _overwrites(commit: LogCommit) -> bool:

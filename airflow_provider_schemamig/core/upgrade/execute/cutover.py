@@ -126,11 +126,12 @@ def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> 
 def _as_committed(leader: LeaderView, moved: Mapping[CollectionName, int], item: EvolvedTable) -> EvolvedTable:
     """Return the collection with what the cut-over's commit made of it: names, and the version if no earlier one began the schema."""
     source = item.step.old.name
+    begun = moved.get(source) if item.begun is None else item.begun
     if source not in moved or item.transition is None:
-        return replace(item, begun=moved.get(source) if item.begun is None else item.begun)
+        return replace(item, begun=begun)
     head = head_at(table_store(leader.env, leader.state, head_shard(leader, source)), moved[source])
     names = names_after(leader.state.entry(source), item.transition.changes, head)
-    return replace(item, begun=moved[source] if item.begun is None else item.begun, stored_names=dict(names))
+    return replace(item, begun=begun, stored_names=dict(names))
 
 
 def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:

@@ -28,8 +28,10 @@ def another_first(found: Deployment, asked: Generation) -> NothingToRollBack:
         return NothingToRollBack(why=f"generation {found.generation} has taken over since, with an upgrade to {found.target}", first=first)
     if found.generation > asked:
         why = f"generation {found.generation} has brought {found.target} since, which goes back first"
-        return NothingToRollBack(why=why, first=f"If that is what you want: `schemamig rollback --generation {found.generation}`.")
-    why = f"generation {asked} has gone back already, or its hold is over; next would be {found.target} of generation {found.generation}"
+    else:
+        why = (
+            f"generation {asked} has gone back already, or its hold is over; next would be {found.target} of generation {found.generation}"
+        )
     return NothingToRollBack(why=why, first=f"If that is what you want: `schemamig rollback --generation {found.generation}`.")
 
 

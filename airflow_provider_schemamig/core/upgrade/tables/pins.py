@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
@@ -99,14 +100,14 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
     ledger.transact(decide)
 
 
-def renew_pins(env: EnvironmentRoot, ledger: LedgerReader) -> tuple[str, ...]:
+def renew_pins(env: EnvironmentRoot, ledger: LedgerReader, state: State) -> tuple[str, ...]:
     """Raise tables again whose retention a release has set, or taken away, below what their pins ask for. Return what could not be done."""
     notes = []
-    for shard in sorted({pinned.shard for pinned in ledger.state().pins.values()}):
+    for shard in sorted({pinned.shard for pinned in state.pins.values()}):
         try:
             _set_retention(env, ledger, shard)
         except SchemamigError as error:
-            notes.append(f"the pinned history of {_name_of(ledger.state(), shard)} is kept as the release says: {error}")
+            notes.append(f"the pinned history of {_name_of(state, shard)} is kept as the release says: {error}")
     return tuple(notes)
 
 
@@ -134,25 +135,27 @@ def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId) -
     The head is read before the pins: a commit made for pins that have gone since then is a conflict, as whoever gave them up has committed.
     """
     seen: list[Pin] = []
-    while True:
-        known = ledger.state().shards.get(shard)
-        head = look_or_none(table_store(env, ledger.state(), shard)) if known is not None else None
+    state = ledger.state()
+    while shard in state.shards:
+        store = table_store(env, state, shard)
+        head = look_or_none(store)
         state = ledger.state()
-        if head is None or head.is_another:
+        if head is None or head.is_another or shard not in state.shards:
             return  # what was raised is gone with its table
         pins = pins_of(state, shard) or [replace(pinned, given_up=True) for pinned in seen]
         try:
-            _apply(env, state, shard, head, pins)
+            _apply(store, state, shard, head, pins)
         except MetadataMoved:
             continue
-        if pins_of(ledger.state(), shard) == pins_of(state, shard):
+        known, state = pins_of(state, shard), ledger.state()
+        if pins_of(state, shard) == known:
             return
         seen = pins
 
 
-def _apply(env: EnvironmentRoot, state: State, shard: ShardId, head: Head, pins: Sequence[Pin]) -> None:
+def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequence[Pin]) -> None:
     """Set a table's properties to what its pins need, once; no commit if they are that already."""
-    if not pins or shard not in state.shards:
+    if not pins:
         return
     hours = max((found.hours for found in pins if not found.given_up), default=0)
     configuration = dict(head.metadata.get("configuration") or {})
@@ -171,7 +174,6 @@ def _apply(env: EnvironmentRoot, state: State, shard: ShardId, head: Head, pins:
     tag = Tag(leader.generation if leader else Generation(0), leader.epoch if leader else Epoch(0), "pin")
     changed = TableState(head.protocol, {**head.metadata, "configuration": after})
     parameters = {key: str(value) for key, value in wanted.items()}
-    store = table_store(env, state, shard)
     committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)
     require_durable(CollectionName(_name_of(state, shard) or ""), [committed])
 

@@ -147,7 +147,7 @@ def cutover(
 
     def run(leader: LeaderWriter) -> None:
         run_stages(CUT_OVER, leader, jobs)
-        leader.notes.extend(renew_pins(env, leader.ledger))
+        leader.notes.extend(renew_pins(env, leader.ledger, leader.state))
 
     return _led(env, generation, "cutover", listen, run, ended=ended, seal_seconds=seal_seconds)
 
@@ -156,9 +156,7 @@ def _names_of_renamed(leader: LeaderWriter) -> set[str]:
     """Return the collections of which columns were renamed, by their names of before and now, and of the release."""
     steps = [step for step in leader.plan.target.steps if isinstance(step, Evolve) and step.renames]
     there = [leader.state.objects[step.collection] for step in steps if step.collection in leader.state.objects]
-    return {name for step in steps for name in (step.old.name, step.collection)} | {
-        name for item in there for name in leader.state.released(item)
-    }
+    return {name for step in steps for name in (step.old.name, step.collection)}.union(*map(leader.state.released, there))
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
@@ -246,8 +244,9 @@ def rollback(
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id, generation=generation)
     _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     ledger = LedgerWriter(env)
-    notes = renew_pins(env, ledger)
-    store_heads(env, live_places(env, ledger.state()))
+    state = ledger.state()
+    notes = renew_pins(env, ledger, state)
+    store_heads(env, live_places(env, state))
     keep_short(ledger, at_end=True)
     return replace(outcome, notes=(*outcome.notes, *notes))
 
