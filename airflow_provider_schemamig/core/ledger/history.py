@@ -106,17 +106,29 @@ def detail_of(reached: Version | None) -> str:
 
 def detail_of_alter(reached: Version | None, renamed: Iterable[str]) -> str:
     """Return what the end of an ``alter`` says. ``renamed``: all names of the collections of which it has renamed columns."""
-    names = ", ".join(sorted(renamed))
-    return f"{detail_of(reached)}{_OUTSIDE}{_RENAMED if names else ''}{names}"
+    return f"{detail_of(reached)}{_OUTSIDE}{_renamed_of(renamed)}"
 
 
-def is_of_alter(entry: HistoryEntry) -> bool:
-    return entry.what == "cutover" and _OUTSIDE in entry.detail
+def detail_of_accept(taken: str, renamed: Iterable[str]) -> str:
+    """Return what the end of an ``accept`` says. ``renamed``: as of an ``alter``."""
+    words = _renamed_of(renamed)
+    return f"{taken}{_OUTSIDE}{words}" if words else taken
+
+
+def is_outside_of_release(entry: HistoryEntry) -> bool:
+    """Return whether it is the end of an ``alter`` or an ``accept``, which leave the environment at its release."""
+    return entry.what == "accept" or (entry.what == "cutover" and _OUTSIDE in entry.detail)
 
 
 def renamed_in(entry: HistoryEntry) -> frozenset[str]:
-    """Return the collections of which the end of an ``alter`` says that it has renamed columns."""
-    return frozenset(entry.detail.partition(f"{_OUTSIDE}{_RENAMED}")[2].split(", ")) - {""}
+    """Return the collections of which such an end says that columns were renamed."""
+    _, found, names = entry.detail.rpartition(f"{_OUTSIDE}{_RENAMED}")  # the last: before it a column may be called so
+    return frozenset(names.split(", ")) if found else frozenset()
+
+
+def _renamed_of(names: Iterable[str]) -> str:
+    told = ", ".join(sorted(names))
+    return f"{_RENAMED}{told}" if told else ""
 
 
 _HOLD_OF = "the hold of generation"

@@ -17,14 +17,14 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of_accept
 from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import known
-from airflow_provider_schemamig.core.schema.changes import Change
+from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -247,11 +247,18 @@ def _accepted(state: State, item: Taken) -> list[Update]:
     ]
 
 
+def _names_of_renamed(state: State, item: Taken) -> set[str]:
+    """Return all names of a collection of which columns were renamed; none of another one."""
+    renamed = any(isinstance(change, RenameColumn) for change in item.changes)
+    return {item.name, *state.released(state.objects[item.name])} if renamed else set()
+
+
 def _remember(env: EnvironmentRoot, state: State, taken: Sequence[Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:
     """Write one line of audit a collection, and return the notes."""
     generation = state.leader.generation if state.leader is not None else None
     ids = {item.name: item.id_text for item in taken if item.foreign.has_other_id}
-    details = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}
+    told = {item.name: f"into {version}: {'; '.join(map(describe, item.changes)) or ids.get(item.name, '')}" for item in taken}
+    details = {item.name: detail_of_accept(told[item.name], _names_of_renamed(state, item)) for item in taken}
     entries = [HistoryEntry.ended("accept", started, collection=name, generation=generation, detail=text) for name, text in details.items()]
     note = append_history(env, *entries)
     for item in taken:

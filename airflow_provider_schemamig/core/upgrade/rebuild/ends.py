@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_of_alter, read_history, release_of, renamed_in
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_outside_of_release, read_history, release_of, renamed_in
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
@@ -88,18 +88,19 @@ class AuditedEnds:
         return f"the audit log shows that the environment came to {last} last: give its folder, this one is that of {version}"
 
     def renamed_beyond(self, collection: CollectionName) -> str | None:
-        """Return what stands against it that the collection's columns have the release's names: an ``alter`` gave them others since."""
+        """Return what stands against it that the collection's columns have the release's names: an ``alter`` gave them others
+        since, or an ``accept`` took over that somebody did."""
         in_force: list[HistoryEntry] = []  # what was not rolled back, the oldest first
-        for entry in self._done("ledger rebuild", *_ENDS):
+        for entry in self._done("ledger rebuild", "accept", *_ENDS):
             if entry.what == "rollback":
                 in_force = [other for other in in_force if other.generation != entry.generation]
             else:
                 in_force.append(entry)
         # An upgrade contains what was done before it, and of a rebuild somebody has looked at that.
-        since = itertools.takewhile(is_of_alter, reversed(in_force))
+        since = itertools.takewhile(is_outside_of_release, reversed(in_force))
         if not any(collection in renamed_in(entry) for entry in since):
             return None
-        return "the audit log shows that `alter` has renamed columns since the release: the next one would rename them once more"
+        return "the audit log shows that `alter` or `accept` has renamed columns since the release: the next would rename them once more"
 
     def against(self, env: EnvironmentRoot, collection: CollectionName, uri: str) -> str | None:
         """Return what stands against it that the ledger had the table at ``uri`` as the collection's: it was never cut over to, was given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -322,7 +323,21 @@ def test_names_that_an_alter_exchanged_are_asked_about(tmp_path: Path, name: str
         lake.upgrade(lake.second)
         commands.rollback(lake.env)
     lose(lake)
-    assert "`alter` has renamed columns" in unknown(lake, lake.first)["t"]
+    assert "`alter` or `accept` has renamed columns" in unknown(lake, lake.first)["t"]
+
+
+def test_names_that_an_accept_took_over_are_asked_about(tmp_path: Path) -> None:
+    """1.0.0 has b, which was dropped; a is called b since, and what is called a came later: all names of 1.0.0 are there."""
+    table = "CREATE TABLE t (id BIGINT, a INT, b INT); CREATE TABLE k (id BIGINT);"
+    lake = deployed(tmp_path, *releases(tmp_path, (table, ""), (table, 'evolution("t", rename={"a": "b", "b": "a"})')))
+    commands.alter(lake.env, "ALTER TABLE t DROP COLUMN b", jobs=no_spark)
+    commands.contract(lake.env, at_once=True)
+    foreign.rename_column(lake.path("t"), "a", "b")
+    foreign.add_column(lake.path("k"), "w", "integer")
+    commands.accept(lake.env, shutil.copytree(lake.first, tmp_path / "accepted"))
+    commands.alter(lake.env, "ALTER TABLE t ADD COLUMN a INT", jobs=no_spark)
+    lose(lake)
+    assert [name for name, reason in unknown(lake, lake.first).items() if "`alter` or `accept`" in reason] == ["t"]
 
 
 def test_names_that_an_alter_exchanged_are_no_question_once_a_release_has_them_or_it_was_rolled_back(tmp_path: Path) -> None:
