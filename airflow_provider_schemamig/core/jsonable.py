@@ -64,10 +64,11 @@ class Unreadable:
     reason: str
 
 
-def parsed(kind: type[T], data: bytes) -> T | Unreadable:
-    """Return the value of an object that others may have damaged, or newer software written."""
+def parsed(kind: type[T], data: bytes, decode: Callable[[Any], T] | None = None) -> T | Unreadable:
+    """Return the value of an object that others may have damaged, or newer software written. ``decode``: instead of the codec's own."""
     try:
-        found: T = from_json(kind, json.loads(data))
+        value = json.loads(data)
+        found: T = from_json(kind, value) if decode is None else decode(value)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError) as error:
         return Unreadable(f"it is no {kind.__name__} ({type(error).__name__}: {error})")
     return found

@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
+from typing import Any
 
 import pendulum
 
 from airflow_provider_schemamig import __version__
-from airflow_provider_schemamig.core.jsonable import canonical, to_json
+from airflow_provider_schemamig.core.jsonable import canonical, from_json, to_json
 from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
@@ -143,9 +144,9 @@ def node_state(env: EnvironmentRoot, state: State, streams: Sequence[StreamState
 
 def _hashes(current: SchemaEntry, lineage: ColumnLineage) -> Hashes:
     found = list(islice(distinct(current, lineage), KEPT + 1))
-    _, *previous = (fingerprint(entry.declared) for entry in found)
-    marks = tuple(marks_of(entry, lineage, KEPT) for entry in found)
-    return Hashes(fingerprint(current.declared), tuple(previous), current.since_table_version, marks)
+    own, *previous = (hash_ for _, hash_ in found)
+    marks = tuple(marks_of(entry, lineage, KEPT) for entry, _ in found)
+    return Hashes(own, tuple(previous), current.since_table_version, marks)
 
 
 def publish(env: EnvironmentRoot, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> NodeState:
@@ -205,12 +206,12 @@ def _why(found: StreamState) -> object:
 
 def published(env: EnvironmentRoot) -> Iterator[NodeState | NoteDamaged]:
     """Yield every node's object in ``env``, or what is wrong with it; by id."""
-    store = env.store()
+    store, decode = env.store(), _NodeDecoder()
     for name in store.names(NODES):
         if not name.endswith(".json"):
             continue
         try:
-            found = _node(store, name.removesuffix(".json"))
+            found = _node(store, name.removesuffix(".json"), decode)
         except InvalidName as error:
             found = NoteDamaged(where=f"{NODES}/{name}", reason=f"no environment has such an id ({error.rule})")
         if found is not None:
@@ -285,10 +286,29 @@ def _copy_schemas(source: ReadStore, target: Store) -> None:
 # --- objects -------------------------------------------------------------------------------------------------------------------------
 
 
-def _node(store: ReadStore, env_id: str) -> NodeState | NoteDamaged | None:
+class _NodeDecoder:
+    """Decode nodes' objects, and what several say of their collections once: most of a cluster's nodes say the same, and it is all but a
+    few lines of the object (200 collections: 6 ms a node, to compare them 1)."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Any, Mapping[CollectionName, Hashes]]] = []
+
+    def __call__(self, data: Any) -> NodeState:
+        node: NodeState = from_json(NodeState, {**data, "collections": {}})
+        return replace(node, collections=self._collections(data["collections"]))
+
+    def _collections(self, data: Any) -> Mapping[CollectionName, Hashes]:
+        found = next((known for other, known in self._known if other == data), None)
+        if found is None:
+            found = from_json(Mapping[CollectionName, Hashes], data)
+            self._known.append((data, found))
+        return found
+
+
+def _node(store: ReadStore, env_id: str, decode: _NodeDecoder | None = None) -> NodeState | NoteDamaged | None:
     key = f"{NODES}/{file_name(env_id)}"
     try:
-        found = parsed(NodeState, key, store.get(key))
+        found = parsed(NodeState, key, store.get(key), decode or _NodeDecoder())
     except ObjectMissing:
         return None
     if isinstance(found, NodeState) and found.env_id != env_id:

@@ -75,7 +75,7 @@ class RefusedEvent:
 def target_of(state: State, collection: CollectionName, head: Head) -> TargetSchema:
     """Return the gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
     current, lineage = state.entry(collection), lineage_of(state, collection)
-    _, *previous = distinct(current, lineage)
+    _, *previous = (entry for entry, _ in distinct(current, lineage))
     return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), head.stored_names), lineage)
 
 

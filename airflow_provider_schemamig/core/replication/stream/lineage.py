@@ -65,19 +65,20 @@ def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], pa
     return ColumnLineage("" if state.release is None else state.release.name, entries, at, passed)
 
 
-def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[SchemaEntry]:
-    """Yield ``current``, then the other schemas that there were, each once, the newest first.
+def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[tuple[SchemaEntry, Fingerprint]]:
+    """Yield ``current``, then the other schemas that there were, each once with its hash, the newest first.
 
     Two of one hash may be of other columns.
     """
     known = set()
-    for entry in (current, *reversed(lineage.entries)):
+    for entry in (current, *(entry for entry in reversed(lineage.entries) if entry is not current)):
         shape = shape_of(entry)
         names = tuple(sorted((path, shape.name_in_files(path)) for path, _ in walk(shape.fields)))
-        found = (entry.shard, fingerprint(entry.declared), names)
+        hash_ = fingerprint(entry.declared)
+        found = (entry.shard, hash_, names)
         if found not in known:
             known.add(found)
-            yield entry
+            yield entry, hash_
 
 
 def releases_passed(state: State) -> frozenset[Version]:

@@ -7,9 +7,9 @@ to say to all streams, "look again", is an object of its own: it can neither und
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pendulum
 
@@ -74,9 +74,9 @@ def wake(env: EnvironmentRoot, now: pendulum.DateTime) -> None:
     env.store().put(_WOKEN, canonical(to_json(_Woken(now))).encode())
 
 
-def parsed(kind: type[T], where: str, data: bytes) -> T | NoteDamaged:
-    """Return the value of a note, or what is wrong with it."""
-    found = jsonable.parsed(kind, data)
+def parsed(kind: type[T], where: str, data: bytes, decode: Callable[[Any], T] | None = None) -> T | NoteDamaged:
+    """Return the value of a note, or what is wrong with it. ``decode``: as of ``jsonable.parsed``."""
+    found = jsonable.parsed(kind, data, decode)
     return NoteDamaged(where=where, reason=found.reason) if isinstance(found, jsonable.Unreadable) else found
 
 
