@@ -19,7 +19,6 @@ from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddKey, Change, DropKey, Relax, RenameColumn, SetProperty
-from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade import alter
@@ -137,7 +136,7 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     Of a generation that settled what others left, or that a rollback began to take back, and that goes on: those since.
     Of several ``runs``: without seals that were given up, and without a cut-over that was swapped back as its append did not come.
     """
-    found = [made for made in commits_of(env, state, shard, generation) if made[0] != "settle"]
+    found = [made for made in commits_of(env, state, shard, generation) if made[0] not in ("settle", "pin")]
     while runs > 1 and (swapped := _swapped_back(env, state, shard, found)) is not None:
         found = [*found[:swapped], *found[swapped + 2 :]]
     rolled_back = max((number for number, (action, _) in enumerate(found, start=1) if action == IntentKind.TAKE_BACK.value), default=0)
@@ -227,8 +226,7 @@ class _Expected:
         shard = state.objects[source].shard
         if head is not None and self._is_adopted(state, shard) and is_in_place(after, head):
             return
-        is_pinned = any(pin.shard == shard for pin in state.pins.values())
-        if not _is_there(before, after, changes, head, is_pinned=is_pinned):
+        if not _is_there(before, after, changes, head):
             self.commits["old", source].append(Commit(action, after))
 
     def _head(self, state: State, source: CollectionName) -> Head | None:
@@ -245,7 +243,7 @@ class _Expected:
         return intent is not None and intent.done_version is not None
 
 
-def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change], head: Head | None, *, is_pinned: bool) -> bool:
+def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change], head: Head | None) -> bool:
     """Return whether no commit is needed: a rollback, or a pin, left the table so, or a pin keeps what the release ends. Of a key nothing
     is on the table."""
     if any(isinstance(change, RenameColumn) for change in changes):  # also where two columns exchange their names
@@ -254,7 +252,7 @@ def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change]
 
     def may_be_set(change: Change) -> bool:
         if isinstance(change, SetProperty):
-            return change.new is not None or (is_pinned and change.key in (FILES, LOG))
+            return head is not None and head.properties.get(change.key) != change.old
         return isinstance(change, Relax)
 
     is_set = all(map(may_be_set, of_table))

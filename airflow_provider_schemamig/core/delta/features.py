@@ -16,9 +16,8 @@ RawAction = Mapping[str, Any]
 
 KNOWN = named(row for row in FEATURES.values() if row.commits is Commits.OURS)
 CATALOG_MANAGED = named(row for row in FEATURES.values() if row.commits is Commits.CATALOG)
-#: Of readers, too; those that numbers can say, by the writer version that they are implied from.
+#: Of readers, too.
 _READER_WRITER = named(row for row in FEATURES.values() if row.reader)
-_LEGACY = {row.name: row.writer for row in FEATURES.values() if row.is_legacy}
 #: What reader version 2 means.
 _LEGACY_READER = named(row for row in FEATURES.values() if row.reader == FEATURE_READER - 1)
 
@@ -49,15 +48,13 @@ class CatalogManagedTable(Refusal):
 def effective_features(protocol: RawAction) -> frozenset[str]:
     """Return all features a table has, those implied by legacy version numbers included."""
     reader, writer = int(protocol.get("minReaderVersion", 1)), int(protocol.get("minWriterVersion", 1))
-    if writer >= FEATURE_WRITER:
-        found = set(protocol.get("writerFeatures") or ())
-    else:
-        found = {name for name, since in _LEGACY.items() if since <= writer}
-    if reader >= FEATURE_READER:
-        found.update(protocol.get("readerFeatures") or ())
-    elif reader == FEATURE_READER - 1:
-        found |= _LEGACY_READER
-    return frozenset(found)
+    by_name = {*(protocol.get("writerFeatures") or ())} if writer >= FEATURE_WRITER else _implied(reader, writer)
+    return frozenset(by_name).union((protocol.get("readerFeatures") or ()) if reader >= FEATURE_READER else ())
+
+
+def _implied(reader: int, writer: int) -> frozenset[str]:
+    """Return what two legacy numbers say. Both have to: a table of (1,6) has identity columns, and no column mapping."""
+    return named(row for row in FEATURES.values() if row.is_legacy and row.writer <= writer and row.reader <= reader)
 
 
 def check_writable(protocol: RawAction, uri: str) -> None:
@@ -107,7 +104,7 @@ def new_protocol(needed: Iterable[str]) -> RawAction:
 
 def _legacy_version(wanted: frozenset[str]) -> int | None:
     for version in range(2, _HIGHEST_LEGACY + 1):
-        if wanted == {name for name, since in _LEGACY.items() if since <= version}:
+        if wanted == _implied(1, version):
             return version
     return None
 

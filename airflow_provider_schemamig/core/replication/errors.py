@@ -115,6 +115,21 @@ class TargetAppendOnly(Refusal):
     uri: str
 
 
+class TargetTakesNoRows(Refusal):
+    """Nobody can bring rows to the target's table with values that it makes itself."""
+
+    code = "target_takes_no_rows"
+    message = (
+        "the target's table at {uri} makes the values of {columns} itself (GENERATED ALWAYS AS IDENTITY), so it takes no row as it is."
+    )
+    next_action = (
+        "Leave the collection out of the stream (`--collection`); or give the target a table whose column is not GENERATED ALWAYS: "
+        "`unmanage` this one, and adopt or make another."
+    )
+    uri: str
+    columns: str
+
+
 class RestoreChangesSchema(Refusal):
     """The rows at ``version`` of the origin are of a schema that the target does not have, nor had before.
 

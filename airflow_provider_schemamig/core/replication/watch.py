@@ -11,6 +11,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import TargetTakesNoRows
 from airflow_provider_schemamig.core.replication.model import StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values
 from airflow_provider_schemamig.core.replication.stream.apply import table_at
@@ -81,7 +82,10 @@ def _mismatch(ends: StreamEnds, name: CollectionName, depth: int) -> str | None:
         if name not in end.state.objects:
             return f"the {which} has no collection of this name"
     table = table_at(ends.target.env, ends.target.state.shard_of(name))
-    gate, lineage = target_of(ends.target.state, name, table.head), lineage_of(ends.origin.state, name)
+    try:
+        gate, lineage = target_of(ends.target.state, name, table.head), lineage_of(ends.origin.state, name)
+    except TargetTakesNoRows as refusal:
+        return refusal.message
     for entry in _schemas(ends, name):
         decision = decide(entry, lineage, gate, depth)
         if isinstance(decision, RefusedEvent):

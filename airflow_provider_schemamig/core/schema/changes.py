@@ -168,13 +168,14 @@ class ReorderColumns:
 
 @dataclass(frozen=True, slots=True)
 class SetProperty:
-    """A declared table property; ``new`` None unsets it."""
+    """A declared table property; ``new`` None unsets it, or gives the table back what it ``had`` before the property was declared."""
 
     op: ClassVar[str] = "set_property"
     phase: ClassVar[Phase] = Phase.EXPAND
     key: str
     old: str | None
     new: str | None
+    had: str | None = None
     cost: ClassVar[Cost] = Cost.INSTANT
 
 

@@ -37,6 +37,12 @@ def _foreign_key(change: c.AddForeignKey | c.DropForeignKey) -> str:
     return f"FOREIGN KEY ({', '.join(change.foreign_key.columns)}) to {change.foreign_key.references}"
 
 
+def _property(change: c.SetProperty) -> str:
+    if change.had is not None:
+        return f"set property {change.key} = {change.had}, as the table had it before"
+    return f"unset property {change.key}" if change.new is None else f"set property {change.key} = {change.new}"
+
+
 def _set_clause(change: c.SetClause) -> str:
     noun = clause_of(change).noun
     return f"drop {noun} of {change.path}" if change.new is None else f"set {noun} of {change.path} to {change.new}"
@@ -53,7 +59,7 @@ _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     **{clause.change: _set_clause for clause in CLAUSES},
     c.SetComment: lambda x: f"comment on {x.path or 'the collection'}",
     c.ReorderColumns: lambda x: f"reorder the fields of {x.path}" if x.path else "reorder the columns",
-    c.SetProperty: lambda x: f"unset property {x.key}" if x.new is None else f"set property {x.key} = {x.new}",
+    c.SetProperty: _property,
     c.AddCheck: lambda x: f"add CHECK {x.check.name} ({x.check.expression})",
     c.DropCheck: lambda x: f"drop CHECK {x.check.name}",
     c.AddKey: lambda x: f"add {_key(x)}",

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
 from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME
 
 _TYPES = {
@@ -41,6 +42,14 @@ def metadata(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for action in _actions(path):
         found = action.get("metaData", found)
+    return found
+
+
+def protocol(path: Path) -> dict[str, Any]:
+    """The table's present protocol action."""
+    found: dict[str, Any] = {}
+    for action in _actions(path):
+        found = action.get("protocol", found)
     return found
 
 
@@ -159,6 +168,17 @@ def make_anew(path: Path, *, table_id: str = "ANOTHER", commits: int = 1) -> Non
 def set_property(path: Path, key: str, value: str) -> None:
     """A foreign ALTER TABLE SET TBLPROPERTIES."""
     _alter(path, configuration=metadata(path)["configuration"] | {key: value})
+
+
+def cluster_by(path: Path, *columns: str) -> None:
+    """A foreign ALTER TABLE CLUSTER BY, of a clustered table whose columns have their names in the files."""
+    commit(path, {"domainMetadata": clustering_domain([[column] for column in columns])})
+
+
+def clustered_by(path: Path) -> list[str]:
+    """The table's clustering columns."""
+    found = [action["domainMetadata"] for action in _actions(path) if "domainMetadata" in action]
+    return [".".join(column) for column in json.loads(found[-1]["configuration"])["clusteringColumns"]]
 
 
 def _alter(path: Path, **changes: Any) -> None:

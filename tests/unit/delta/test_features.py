@@ -39,6 +39,11 @@ def listed(reader: int, writers: set[str], readers: set[str] | None = None) -> d
         (legacy(1, 4), BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns"}),
         (legacy(2, 5), BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"}),
         (legacy(2, 6), BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping", "identityColumns"}),
+        # Column mapping is of readers, too: numbers say it only if both do.
+        (legacy(1, 6), BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"}),
+        (legacy(1, 5), BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns"}),
+        (legacy(2, 4), BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns"}),
+        (legacy(2, 2), BASIC),
         (listed(1, {"invariants"}), {"invariants"}),
         (listed(2, {"columnMapping"}), {"columnMapping"}),
         (listed(3, {"timestampNtz", "appendOnly"}, {"timestampNtz"}), {"timestampNtz", "appendOnly"}),
@@ -72,6 +77,13 @@ def test_numbers_imply_features(protocol: dict[str, Any], features: set[str]) ->
                 3,
                 BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping", "typeWidening"},
                 {"columnMapping", "typeWidening"},
+            ),
+        ),
+        (
+            legacy(1, 6),
+            {"columnMapping"},
+            listed(
+                3, BASIC | {"checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns", "columnMapping"}, {"columnMapping"}
             ),
         ),
         (listed(2, {"columnMapping"}), {"appendOnly"}, listed(3, {"columnMapping", "appendOnly"}, {"columnMapping"})),

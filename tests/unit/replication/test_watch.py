@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,13 +10,16 @@ from pathlib import Path
 import pendulum
 import pytest
 
-from airflow_provider_schemamig.core.names import Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.cluster.registry import refresh
+from airflow_provider_schemamig.core.replication.errors import TargetTakesNoRows
 from airflow_provider_schemamig.core.replication.model import PauseReason, StreamSettings
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_states, write_state
 from airflow_provider_schemamig.core.replication.watch import StreamDue, look, mismatches
 from tests.support.bytes import unwritten
 from tests.support.replicas import FIRST, Replicas, make_replicas
+from tests.support.tables import foreign
 
 IDLE, DUE = StreamDue(due=False, waiting=False), StreamDue(due=True, waiting=False)
 LATER = timedelta(minutes=6)
@@ -145,3 +149,18 @@ def test_a_stream_that_waits_for_its_collection_is_behind_by_all_of_it(tmp_path:
 def test_a_collection_that_one_end_lacks_is_a_mismatch(two: Replicas) -> None:
     (found,) = mismatches(two.env("a"), two.env("b"), ["nowhere"], 1)
     assert found.detail == "the origin has no collection of this name"
+
+
+def test_a_target_that_makes_its_own_values_is_no_place_for_a_stream(two: Replicas) -> None:
+    """A column GENERATED ALWAYS AS IDENTITY takes no values: the stream stops in words, and a sensor says so."""
+    found = foreign.metadata(two.path("b"))
+    schema = json.loads(found["schemaString"])
+    schema["fields"][0]["metadata"] |= {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+    foreign.commit(two.path("b"), {"metaData": found | {"schemaString": json.dumps(schema)}})
+    two.insert("a", {"id": 1, "v": "x"})
+    (mismatch,) = mismatches(two.env("a"), two.env("b"), ("trips",), 1)
+    assert "GENERATED ALWAYS AS IDENTITY" in mismatch.detail
+    (state,) = two.bring("a", "b", "trips", settings=StreamSettings()).states
+    assert (state.error, "GENERATED ALWAYS" in state.detail) == ("target_takes_no_rows", True)
+    with pytest.raises(TargetTakesNoRows):
+        restore(two.env("a"), two.env("b"), CollectionName("trips"), allow_lossy=True, allow_schema_change=True, jobs=lambda: two.runner)

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
-from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN, FEATURES
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN, FEATURES, IDENTITY, IDENTITY_GIVEN
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, ReadStore
 
@@ -81,6 +81,14 @@ class Head:
         except (ValueError, KeyError) as error:
             raise LogDamaged(uri=self.location.uri, reason=f"its schema is not JSON ({error})") from error
         return dict(found)
+
+    @property
+    def identities_always(self) -> tuple[str, ...]:
+        """Return the columns GENERATED ALWAYS AS IDENTITY: no writer can bring a row with a value of theirs."""
+        if IDENTITY not in self.metadata["schemaString"]:
+            return ()
+        fields = ((field["name"], field.get("metadata") or {}) for field in self.schema["fields"])
+        return tuple(name for name, metadata in fields if IDENTITY in metadata and not metadata.get(IDENTITY_GIVEN))
 
     @property
     def stored_names(self) -> dict[ColumnPath, str]:

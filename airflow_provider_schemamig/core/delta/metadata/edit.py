@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
@@ -23,7 +24,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, 
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
-from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.unusable import refuse_check, refuse_default
 
@@ -78,11 +79,11 @@ def edit(
         editor(draft, change)
         if not stood_before:
             _refuse_unusable(draft, change)
+    if not stood_before:
+        _judge_retentions(draft, {change.key for change in changes if isinstance(change, c.SetProperty)})
     before = metadata
     protocol, metadata = _closed(protocol, metadata, draft)
     if not stood_before:
-        if any(isinstance(change, c.SetProperty) and change.key in (LOG, FILES) for change in changes):
-            check_retentions(draft.configuration)  # of both at once: each by itself may be wrong on the way
         check_allowed(draft.schema, metadata)
         reasons = tuple(forbids_now(before, metadata, effective_features(protocol)))
         if reasons:
@@ -90,6 +91,15 @@ def edit(
     if draft.clustering != clustering:  # taken back, its features stay
         protocol = with_features(protocol, FEATURES)
     return TableState(protocol, metadata, draft.clustering)
+
+
+def _judge_retentions(draft: MetadataDraft, keys: AbstractSet[str]) -> None:
+    """Raise UnsupportedProperty where the log would be kept for less time than the files: of both at once, as each by itself may be wrong
+    on the way. Where the changes say nothing of the files, a pin or somebody may have theirs kept longer: the log is kept as long."""
+    if FILES not in keys and LOG in keys and FILES in draft.configuration and forgets_too_early(draft.configuration):
+        draft.configuration[LOG] = draft.configuration[FILES]
+    elif keys & {LOG, FILES}:
+        check_retentions(draft.configuration)
 
 
 def _refuse_unusable(draft: MetadataDraft, change: c.Change) -> None:

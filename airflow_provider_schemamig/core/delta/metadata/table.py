@@ -6,7 +6,7 @@ from airflow_provider_schemamig.core.delta.metadata.clustering import check_clus
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster, NotInstant
 from airflow_provider_schemamig.core.delta.names import logical_path
-from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_property
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, UnsupportedProperty, check_property
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddForeignKey,
@@ -22,18 +22,25 @@ from airflow_provider_schemamig.core.schema.changes import (
 from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS, hours_of, longer
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText
+from airflow_provider_schemamig.exceptions import Refusal
 
 
 def set_property(draft: MetadataDraft, change: SetProperty) -> None:
     check_property(change.key, change.new)
-    found, new = draft.configuration.get(change.key), change.new
+    found, new = draft.configuration.get(change.key), change.new if change.had is None else change.had
     if found not in (change.old, new):
         if change.key not in DEFAULT_HOURS or hours_of(change.key, found) < hours_of(change.key, change.old):
-            raise draft.refused(change, f"its value is {found}")
+            raise _other_value(draft, change, found)
         new = longer(change.key, new, found)  # a pin or somebody keeps more history than is declared, which is no drift: so it stays
     draft.configuration.pop(change.key, None)
     if new is not None:
         draft.configuration[change.key] = new
+
+
+def _other_value(draft: MetadataDraft, change: SetProperty, found: str | None) -> Refusal:
+    if change.old is None and change.new is not None:
+        return UnsupportedProperty(key=change.key, value=change.new, reason=f"somebody has set it to {found!r} on the table")
+    return draft.refused(change, f"its value is {found}")
 
 
 def add_check(draft: MetadataDraft, change: AddCheck) -> None:

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint
+from airflow_provider_schemamig.core.replication.errors import TargetTakesNoRows
 from airflow_provider_schemamig.core.replication.stream.lineage import ColumnLineage, Doubt, distinct, doubts, lineage_of
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, varchar_length
@@ -73,7 +74,9 @@ class RefusedEvent:
 
 
 def target_of(state: State, collection: CollectionName, head: Head) -> TargetSchema:
-    """Return the gate's view of a collection that the target has. ``head``: of its live table. Raises LedgerDamaged."""
+    """Return the gate's view of a collection that the target has. ``head``: of its live table. Raises TargetTakesNoRows, LedgerDamaged."""
+    if head.identities_always:
+        raise TargetTakesNoRows(collection=collection, uri=head.location.uri, columns=", ".join(head.identities_always))
     current, lineage = state.entry(collection), lineage_of(state, collection)
     _, *previous = (entry for entry, _ in distinct(current, lineage))
     return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), head.stored_names), lineage)

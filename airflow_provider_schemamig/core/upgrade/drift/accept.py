@@ -24,8 +24,9 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import known
-from airflow_provider_schemamig.core.schema.changes import Change, RenameColumn
+from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
+from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
@@ -249,8 +250,7 @@ def _accepted(state: State, item: Taken) -> list[Update]:
 
 def _names_of_renamed(state: State, item: Taken) -> set[str]:
     """Return all names of a collection of which columns were renamed; none of another one."""
-    renamed = any(isinstance(change, RenameColumn) for change in item.changes)
-    return {item.name, *state.released(state.objects[item.name])} if renamed else set()
+    return {item.name, *state.released(state.objects[item.name])} if net_renames(item.changes) else set()
 
 
 def _remember(env: EnvironmentRoot, state: State, taken: Sequence[Taken], version: Version, started: pendulum.DateTime) -> tuple[str, ...]:

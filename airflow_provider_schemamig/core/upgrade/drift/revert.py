@@ -37,7 +37,9 @@ from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongSt
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, names_of, table_store
-from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS, require_durable
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
+from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
+from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     _refuse_others(leader, name)
     foreign = foreign_changes(leader.state, name, head)
     if foreign is None:
+        keep_pinned(leader, [leader.state.objects[name].shard])
         leader.append(functools.partial(_closed, name=name, head=head))
         _refuse_lost_seal(leader, name, head)
         return RevertedDrift(name, None, ())
@@ -125,6 +128,7 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     version = _commit(leader, store, head, name, found)
     if version is None:
         return None
+    keep_pinned(leader, [leader.state.objects[name].shard])
     after = read_head(store, at=version)
     leader.append(functools.partial(_closed, name=name, head=after))
     notes = _mapping_note(head, after)

@@ -40,8 +40,9 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, head_or_none, is_another, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of, release_pin
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, require_durable
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 

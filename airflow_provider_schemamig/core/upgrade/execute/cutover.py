@@ -20,12 +20,14 @@ from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_h
 from airflow_provider_schemamig.core.ledger.rows import (
     IntentKind,
     SealIntent,
+    TransitionIntent,
 )
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Update, one_each
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
@@ -183,9 +185,9 @@ def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable
 def _begun_at(leader: LeaderView, collection: CollectionName) -> int | None:
     """Return the first commit of this deployment on the table, if it had any before the cut-over."""
     shard = head_shard(leader, collection)
-    expanded = leader.state.intents.get((shard, IntentKind.EXPAND, leader.generation))
+    expanded = leader.state.transition(shard, IntentKind.EXPAND, leader.generation)
     if expanded is not None and expanded.done_version is not None:
-        return expanded.done_version
+        return expanded.done_version if _was_committed(leader, expanded) else None
     changed = leader.state.intents.get((shard, IntentKind.CHANGE, leader.generation))
     if changed is None:
         return None
@@ -193,6 +195,17 @@ def _begun_at(leader: LeaderView, collection: CollectionName) -> int | None:
         return first_metadata_version(table_store(leader.env, leader.state, shard), changed.base_version)
     except LogTruncated:  # rather too early than too late, as ``transitions.made_at``
         return changed.base_version + 1
+
+
+def _was_committed(leader: LeaderView, expanded: TransitionIntent) -> bool:
+    """Return whether an expand that is done took a commit: not where the table had by hand all the properties that are declared now."""
+    if live_differences(expanded.before, expanded.after):
+        return True
+    store = table_store(leader.env, leader.state, expanded.shard)
+    try:
+        return first_metadata_version(store, expanded.base_version, expanded.done_version) is not None
+    except LogTruncated:
+        return True
 
 
 def _not_changed(leader: LeaderView, collection: CollectionName) -> WrongState:

@@ -46,10 +46,12 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import record_taken_back
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished, what_is_missing
 from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, inverse_changes
-from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at, require_durable
+from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
+from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at
 from airflow_provider_schemamig.exceptions import raise_refusals
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
@@ -94,6 +96,7 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
             except DriftFound as drift:  # others' writers are not to wait behind a seal until somebody has mended this table
                 drifted.append(drift)
                 continue
+            keep_pinned(leader, [shard])
             leader.append(functools.partial(_unless_settled, settled=[(intents, updates)]))
             leader.report("settle", intents[0].collection, None, started, number, settled + len(shards))
     raise_refusals(drifted)
@@ -151,6 +154,7 @@ def _settle_what_stays(leader: LeaderWriter, how: _How) -> int:
             settled.append((intents, updates))
             leader.report("settle", intents[0].collection, None, started, len(settled), len(found))
     if settled:
+        keep_pinned(leader, [intents[0].shard for intents, _ in settled])
         leader.append(functools.partial(_unless_settled, settled=settled))
     return len(settled)
 

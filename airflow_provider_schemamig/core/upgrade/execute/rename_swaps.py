@@ -44,10 +44,11 @@ from airflow_provider_schemamig.core.upgrade.tables.column_swap import (
     rest,
     retry_on_new_files,
 )
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible, SwapRaced, SwapTakenBack
 from airflow_provider_schemamig.core.upgrade.tables.inverse import after_inverse, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.seals import sealed_during
-from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of, require_durable
+from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions, intent_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Rounds over all tables before the first of them is swapped, and what a round may take of the one before to be worth another one.

@@ -158,9 +158,9 @@ def _is_clustered(expected: Declaration, head: Head) -> bool:
 def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
     """Return whether the table is where the intent was to bring it.
 
-    An order, names that were swapped, a key, and a property that is no longer declared make no difference between two schemas. The order
-    itself tells of the first unless somebody else made another one, the names in the data files of the second, and the table's properties
-    of the last; of a key nothing is on the table. The log is not asked: it may have been cleaned up since.
+    An order, names that were swapped, a key, and a property that is no longer declared or asks for less history make no difference between
+    two schemas. The order itself tells of the first unless somebody else made another one, the names in the data files of the second, and
+    the table's properties of the last; of a key nothing is on the table. The log is not asked: it may have been cleaned up since.
     """
     if not is_in_place(intent.after, head):
         return False
@@ -173,8 +173,10 @@ def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
         return _is_clustered(intent.after, head)
     if _order(begin) != _order(intent.after) and not intent.renames:
         return False
-    dropped = dict(begin.properties).keys() - dict(intent.after.properties).keys()
-    return dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
+    after = dict(intent.after.properties)
+    dropped = dict(begin.properties).keys() - after.keys()
+    shorter = any(head.properties.get(key) == value != after.get(key, value) for key, value in begin.properties)  # longer is no drift
+    return not shorter and dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
 
 
 def _is_renamed(state: State, intent: TransitionIntent, head: Head) -> bool:

@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
+from airflow_provider_schemamig.core.delta.properties import check_retentions
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -26,10 +27,12 @@ from airflow_provider_schemamig.core.release.merge.chain import Create as Create
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
+from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS
 from airflow_provider_schemamig.core.schema.diff.phases import Phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, ShardMissing
+from airflow_provider_schemamig.core.upgrade.plan.errors import NoRowsBack
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     KEEP_HOLDS,
     HoldOptions,
@@ -188,6 +191,7 @@ class _Planner(Checks):
                 self._check_new(step.new)
                 self._kept(step)
                 self._check_writable(step.old.name)
+                self._check_takes_rows(step)
             case Evolve():
                 return self._is_there(step.collection, step.old.name) and self._is_writable(step)
         return True
@@ -222,6 +226,12 @@ class _Planner(Checks):
             refusal.collection = collection
             self._refusals.append(refusal)
 
+    def _check_takes_rows(self, step: RewriteStep) -> None:
+        """Refuse a way back for rows that the old table would not take: the rollback would be refused then, with rows in the new one."""
+        head = self._view.heads.get(step.old.name)
+        if step.down is not None and head is not None and head.identities_always:
+            self._refusals.append(NoRowsBack(collection=step.collection, columns=", ".join(head.identities_always)))
+
     def _is_writable(self, step: Evolve) -> bool:
         head = self._head(step)
         try:
@@ -253,6 +263,8 @@ class _Planner(Checks):
     def check_evolution(self, evolution: TableEvolution) -> None:
         """Refuse what the commits of the evolution would refuse on the table as it is."""
         step, found = evolution.step, evolution.phases
+        if _retentions(step.old) != _retentions(step.new) and len(_retentions(step.new)) == len(DEFAULT_HOURS):
+            check_retentions(_retentions(step.new))
         if evolution.online is not None:
             self._online[step.old.name] = evolution.online
             self._asked[step.old.name] = tuple(self._asking.chains)
@@ -300,3 +312,7 @@ class _Planner(Checks):
                 inverses = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
                 if inverses:
                     edit(now.protocol, now.metadata, inverses, clustering=now.clustering or ())
+
+
+def _retentions(declaration: Declaration) -> dict[str, str]:
+    return {key: value for key, value in declaration.properties if key in DEFAULT_HOURS}

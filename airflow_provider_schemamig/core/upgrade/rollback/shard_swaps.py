@@ -30,8 +30,8 @@ from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRol
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
 )
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
-from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 

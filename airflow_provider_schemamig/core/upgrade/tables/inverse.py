@@ -42,6 +42,7 @@ from airflow_provider_schemamig.core.schema.model import Check, Declaration, Fie
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.tables.undeclared import UndeclaredBefore
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,15 @@ def inverse_changes(
     #: Columns that were added under a name of ours and got another one: hidden, they have ours again, and the next attempt finds them.
     hidden = {path: name for path, name in renamed.items() if is_stand_in(name) and name not in there}
     found = compare(now, now, wanted, {path: name for path, name in renamed.items() if path not in hidden})
-    columns, blocker = found.columns, _Blocker(store, head, now, since, column_swaps(now, wanted, renames))
+    before = UndeclaredBefore(store, head, now.name, since)
+    columns, blocker = found.columns, _Blocker(store, head, now, since, column_swaps(now, wanted, renames), before)
     drops = [replace(drop, retired_as=hidden.get(drop.path, drop.retired_as)) for drop in columns.drops]
     changes: list[Change] = []
     left: list[str] = []
     for change in (*found.removed, *columns.changes, *found.added):
         reason = blocker.to(change)
         if reason is None:
-            changes.append(change)
+            changes.append(before.given_back(change))
         else:
             left.append(reason)
     after: list[Change] = [*columns.renames, *columns.late, *(reorder.change for reorder in columns.reorders)]
@@ -219,13 +221,14 @@ def _without_default(drops: Sequence[DroppedField]) -> list[Change]:
 class _Blocker:
     """Why a change cannot be made on the way back. A log that was cleaned up since then cannot tell, so everything may have come."""
 
-    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, swapped: ColumnSwaps) -> None:
+    def __init__(self, store: ReadStore, head: Head, now: Declaration, since: int, swapped: ColumnSwaps, before: UndeclaredBefore) -> None:
         self._kept = frozenset(check.name for check in swapped.checks)
         self._never_null = swapped.never_null
         self._store = store
         self._head = head
         self._now = now
         self._since = since
+        self._before = before
 
     @cached_property
     def files_came(self) -> bool:
@@ -255,6 +258,8 @@ class _Blocker:
                 return f"{path} stays {_type_name(self._now, path)}, widening cannot be taken back"
             case ChangeClustering(old=old, new=new) if (found := self._clustered_by) not in (old, new):
                 return f"the table stays clustered by {', '.join(found) or 'nothing'}, as somebody else made it meanwhile"
+            case ChangeClustering() if self._head.clustering == self._before.clustering:
+                return f"the table stays clustered by {', '.join(self._clustered_by) or 'nothing'}, as it was before"
             case AddColumn(path=path) if change.cost is not Cost.INSTANT:
                 return f"column {path} cannot be brought back at once"
             case _:

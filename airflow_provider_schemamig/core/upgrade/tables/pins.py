@@ -12,7 +12,7 @@ work on one table at once want the same of it.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pendulum
@@ -29,11 +29,11 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 
 
 def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
@@ -50,7 +50,7 @@ def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
         # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
         head = read_head(table_store(env, state, shard))
         known = _as_set_since(state, shard, head)
-        properties = known[0].properties if known else tuple(_settings(head).items())
+        properties = known[0].properties if known else _own_settings(state, shard, head)
         others = [found for found in known if found.holder != holder]
         return [*map(Put, others), Put(Pin(shard, holder, hours, properties, _asked(known, hours), by, at, given_up=False))]
 
@@ -100,15 +100,14 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
     ledger.transact(decide)
 
 
-def renew_pins(env: EnvironmentRoot, ledger: LedgerReader, state: State) -> tuple[str, ...]:
-    """Raise tables again whose retention a release has set, or taken away, below what their pins ask for. Return what could not be done."""
-    notes = []
-    for shard in sorted({pinned.shard for pinned in state.pins.values()}):
-        try:
-            _set_retention(env, ledger, shard)
-        except SchemamigError as error:
-            notes.append(f"the pinned history of {_name_of(state, shard)} is kept as the release says: {error}")
-    return tuple(notes)
+def keep_pinned(leader: LeaderWriter, shards: Iterable[ShardId]) -> None:
+    """Raise tables again whose retention a commit of ours has set, or taken away, below what their pins ask for.
+
+    Before the ledger has that commit: what dies in between comes by here again.
+    """
+    for shard in shards:
+        if pins_of(leader.state, shard):
+            _set_retention(leader.env, leader.ledger, shard, only_raise=True)
 
 
 def pins_of(state: State, shard: ShardId) -> list[Pin]:
@@ -120,8 +119,8 @@ def _as_set_since(state: State, shard: ShardId, head: Head | None) -> list[Pin]:
     pins = pins_of(state, shard)
     if not pins or head is None or head.is_another:
         return pins
-    asked, now = {interval_of(count) for count in _asked(pins)}, _settings(head)
-    own = tuple((key, before if now[key] in asked else now[key]) for key, before in pins[0].properties)
+    asked, now, declared = {interval_of(count) for count in _asked(pins)}, _settings(head), _declared(state, shard)
+    own = tuple((key, before if now[key] in asked or now[key] == declared.get(key) else now[key]) for key, before in pins[0].properties)
     return [replace(found, properties=own) for found in pins]
 
 
@@ -129,8 +128,10 @@ def _held(state: State, pinned: Pin) -> bool:
     return (pinned.shard, pinned.holder) in state.pins
 
 
-def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId) -> None:
+def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId, *, only_raise: bool = False) -> None:
     """Set the table's settings to what its pins ask for, pins that come or go meanwhile included.
+
+    ``only_raise``: what the table has now is its own, as a commit of ours has just set it, which the ledger does not know yet.
 
     The head is read before the pins: a commit made for pins that have gone since then is a conflict, as whoever gave them up has committed.
     """
@@ -144,7 +145,7 @@ def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId) -
             return  # what was raised is gone with its table
         pins = pins_of(state, shard) or [replace(pinned, given_up=True) for pinned in seen]
         try:
-            _apply(store, state, shard, head, pins)
+            _apply(store, state, shard, head, pins, only_raise)
         except MetadataMoved:
             continue
         known, state = pins_of(state, shard), ledger.state()
@@ -153,7 +154,7 @@ def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId) -
         seen = pins
 
 
-def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequence[Pin]) -> None:
+def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequence[Pin], only_raise: bool) -> None:
     """Set a table's properties to what its pins need, once; no commit if they are that already."""
     if not pins:
         return
@@ -164,7 +165,7 @@ def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequenc
     for key, before in pins[0].properties:
         now, own = configuration.get(key), _declared_too(state, shard, key, before)
         # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
-        wanted[key] = lengthened(key, own if now == before or now in asked else now, hours)
+        wanted[key] = lengthened(key, own if not only_raise and (now == before or now in asked) else now, hours)
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
     if not hours and forgets_too_early(after) and not forgets_too_early(configuration):
         wanted[LOG] = after[LOG] = after[FILES]  # a release declared its files' while the log was pinned
@@ -182,17 +183,21 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
     return tuple(sorted({*hours, *(count for found in pins for count in found.asked)}))
 
 
-def _declared_too(state: State, shard: ShardId, key: str, before: str | None) -> str | None:
-    """Return the setting of before the first pin, or what a release has declared since, if that is longer. None: it was a release's, which
-    has ended, and the one in force declares none."""
+def _declared_too(state: State, shard: ShardId, key: str, own: str | None) -> str | None:
+    """Return the table's own setting, or what the release in force declares, if that is longer."""
+    declared = _declared(state, shard).get(key)
+    return own if declared is None else declared if own is None else longer(key, own, declared)
+
+
+def _declared(state: State, shard: ShardId) -> Mapping[str, str]:
     name = live_collection(state, shard)
-    if name is None:
-        return before
-    declared = dict(state.entry(name).physical.properties)
-    if key in declared:
-        return longer(key, before, declared[key])
-    released = (dict(known.declared.properties).get(key) for known in state.schemas_of(shard))
-    return None if before in released else before
+    return {} if name is None else dict(state.entry(name).physical.properties)
+
+
+def _own_settings(state: State, shard: ShardId, head: Head) -> tuple[tuple[str, str | None], ...]:
+    """Return the settings that no release has made: those go with it."""
+    declared = _declared(state, shard)
+    return tuple((key, None if value == declared.get(key) else value) for key, value in _settings(head).items())
 
 
 def _settings(head: Head) -> dict[str, str | None]:

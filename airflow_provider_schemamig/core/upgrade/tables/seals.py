@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
-from airflow_provider_schemamig.core.upgrade.tables.transitions import require_durable
+from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 
 

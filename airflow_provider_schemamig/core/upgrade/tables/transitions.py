@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_done, shown, table_store
+from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
 
 #: A local disk's overwritten commits are rare; after this many rounds something else is wrong.
 ROUNDS = 5
@@ -98,18 +99,11 @@ def commit_transitions(
         lost = set(confirm([receipt for _, receipt in receipts]))
         todo = [transition for transition, receipt in receipts if receipt in lost]
         if not todo:
+            keep_pinned(leader, [transition.shard for transition in transitions])
             leader.append(lambda state: _results(state, intents, versions))
             return versions
         heads.update(_heads(leader, todo))
     raise CommitLost(collection=todo[0].collection, uri=heads[todo[0].shard].location.uri, version=versions[todo[0].collection])
-
-
-def require_durable(collection: CollectionName, committed: Sequence[Committed]) -> None:
-    """Raise CommitLost if one of these commits was overwritten: it never happened."""
-    lost = set(confirm([item.receipt for item in committed]))
-    for item in committed:
-        if item.receipt in lost:
-            raise CommitLost(collection=collection, uri=item.head.location.uri, version=item.head.version)
 
 
 def _heads(leader: LeaderView, transitions: Sequence[Transition]) -> dict[ShardId, Head]:

@@ -54,7 +54,6 @@ from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import Preflight
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.tables.pins import renew_pins
 from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, preflight, schema_age
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
@@ -147,7 +146,6 @@ def cutover(
 
     def run(leader: LeaderWriter) -> None:
         run_stages(CUT_OVER, leader, jobs)
-        leader.notes.extend(renew_pins(env, leader.ledger, leader.state))
 
     return _led(env, generation, "cutover", listen, run, ended=ended, seal_seconds=seal_seconds)
 
@@ -245,10 +243,9 @@ def rollback(
     _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     ledger = LedgerWriter(env)
     state = ledger.state()
-    notes = renew_pins(env, ledger, state)
     store_heads(env, live_places(env, state))
     keep_short(ledger, at_end=True)
-    return replace(outcome, notes=(*outcome.notes, *notes))
+    return outcome
 
 
 def upgrade(

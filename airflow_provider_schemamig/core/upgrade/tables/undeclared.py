@@ -1,0 +1,55 @@
+"""What a table had before a way out that its declaration need not say: properties and comments that somebody set by hand, clustering.
+
+None of that is drift, so a release may declare the very thing that is there already. Its way back gives the table what it had, by the
+table's own log: the declaration of before would take it away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.schema.changes import Change, SetComment, SetProperty
+from airflow_provider_schemamig.core.schema.model import walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files
+from airflow_provider_schemamig.core.storage import ReadStore
+
+
+class UndeclaredBefore:
+    """The table at ``since``, from before the way out. Of a log that was cleaned up to there nothing is known."""
+
+    def __init__(self, store: ReadStore, head: Head, collection: CollectionName, since: int) -> None:
+        self._store, self._head, self._collection, self._since = store, head, collection, since
+
+    @cached_property
+    def _then(self) -> Head | None:
+        try:
+            return read_head(self._store, self._since)
+        except LogTruncated:
+            return None
+
+    @property
+    def clustering(self) -> Clustering | None:
+        """Return what the table was clustered by; None if nobody knows."""
+        return None if self._then is None else self._then.clustering
+
+    def given_back(self, change: Change) -> Change:
+        """Return a change of the way back that leaves the table what it had."""
+        match change:
+            case SetProperty(key=key, new=None) if self._then is not None and key in self._then.properties:
+                return replace(change, had=self._then.properties[key])
+            case SetComment(path=path) if self._then is not None:
+                return replace(change, new=self._comment(self._then, path, change.new))
+            case _:
+                return change
+
+    def _comment(self, then: Head, path: ColumnPath, declared: str | None) -> str | None:
+        before = then.declaration(self._collection)
+        if not path:
+            return before.comment
+        in_files, names = path_in_files(path, self._head.stored_names), then.stored_names
+        return next((field.comment for there, field in walk(before.fields) if path_in_files(there, names) == in_files), declared)

@@ -1,0 +1,114 @@
+"""A release sets the retention of a pinned table, or takes it away: what the pin asks for is kept, whoever dies on the way."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.sql.parse import parse_schema
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
+from tests.support.lake import Crash, Lake, no_spark
+from tests.support.tables import foreign
+from tests.support.upgrades import deployed, expanded, refused, releases, two_releases
+
+PLAIN = "CREATE TABLE t (id BIGINT);"
+LONG = f"CREATE TABLE t (id BIGINT) TBLPROPERTIES ('{LOG}' = 'interval 60 days', '{FILES}' = 'interval 60 days');"
+
+
+def kept(lake: Lake) -> tuple[str | None, str | None]:
+    configuration = foreign.metadata(lake.path("t"))["configuration"]
+    return configuration.get(FILES), configuration.get(LOG)
+
+
+@pytest.mark.parametrize("at", range(0, 40, 3))
+@pytest.mark.parametrize("way", ["upgrade", "rollback"])
+def test_a_pin_outlives_a_retention_that_goes_with_whoever_is_killed(tmp_path: Path, way: str, at: int) -> None:
+    found = releases(tmp_path, (PLAIN, ""), (LONG, 'evolution("t")'), (PLAIN, 'evolution("t")'))
+    lake = deployed(tmp_path, found[0], found[1])
+    pin(lake.env, "t", "me", 1000)
+    lake.upgrade(found[1])
+    assert kept(lake) == ("interval 60 days", "interval 60 days")
+    for env in (lake.crashing_at(at), lake.env):
+        with contextlib.suppress(Crash, NothingToRollBack):  # the first try had done it
+            if way == "upgrade":
+                commands.upgrade(env, found[2], jobs=no_spark)
+            else:
+                commands.rollback(env, jobs=no_spark)
+    assert kept(lake) == ("interval 1000 hours", "interval 1000 hours")
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == (None, None)
+    assert not commands.status(lake.env).drifted
+
+
+def test_a_pin_outlives_a_deployment_that_is_given_up(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
+    pin(lake.env, "t", "me", 1000)
+    commands.cancel(lake.env, expanded(lake, lake.second))
+    assert kept(lake) == ("interval 1000 hours", "interval 1000 hours")
+
+
+def test_a_pin_outlives_compare_and_evolve_and_a_revert(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
+    pin(lake.env, "t", "me", 1000)
+    for text in (LONG, PLAIN, LONG):
+        (declared,) = parse_schema(text, "t.sql")
+        commands.compare_and_evolve_schema(lake.env, CollectionName("t"), lake.state.objects[CollectionName("t")].schema_id, declared)
+        longest = "interval 60 days" if text == LONG else "interval 1000 hours"
+        assert kept(lake) == (longest, longest)
+    pin(lake.env, "t", "me", 2000)
+    for key in (LOG, FILES):
+        foreign.set_property(lake.path("t"), key, "interval 10 days")
+    commands.revert(lake.env, "t")
+    assert kept(lake) == ("interval 2000 hours", "interval 2000 hours")
+
+
+@pytest.mark.parametrize("hours, before, after", [(1000, 0, 100), (2000, 150, 60), (2000, 150, 0), (1000, 60, 0)])
+def test_a_pinned_table_takes_a_release_that_says_something_of_the_log_alone(tmp_path: Path, hours: int, before: int, after: int) -> None:
+    def declared(days: int) -> str:
+        return f"{PLAIN[:-1]} TBLPROPERTIES ('{LOG}' = 'interval {days} days');" if days else PLAIN
+
+    lake = two_releases(tmp_path, declared(before), declared(after), 'evolution("t")')
+    pin(lake.env, "t", "me", hours)
+    lake.upgrade(lake.second)
+    longest = f"interval {after} days" if after * 24 > hours else f"interval {hours} hours"
+    assert kept(lake) == (f"interval {hours} hours", longest)
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == (None, f"interval {after} days" if after else None)
+    pin(lake.env, "t", "me", hours)
+    commands.rollback(lake.env)
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == (None, f"interval {before} days" if before else None)
+    assert not commands.status(lake.env).drifted
+
+
+def test_a_pin_keeps_what_was_the_tables_own_before_a_release_declared_it(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
+    for key in (LOG, FILES):
+        foreign.set_property(lake.path("t"), key, "interval 60 days")
+    pin(lake.env, "t", "me", 2000)
+    lake.upgrade(lake.second)
+    commands.rollback(lake.env)
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == ("interval 60 days", "interval 60 days")
+
+
+KEPT_TOO_LONG = {
+    "files alone": f"'{FILES}' = 'interval 60 days'",
+    "the log alone": f"'{LOG}' = 'interval 3 days'",
+    "both": f"'{FILES}' = 'interval 60 days', '{LOG}' = 'interval 50 days'",
+}
+
+
+@pytest.mark.parametrize("name", KEPT_TOO_LONG)
+def test_a_release_that_keeps_files_for_longer_than_their_log_is_refused(tmp_path: Path, name: str) -> None:
+    lake = two_releases(tmp_path, PLAIN, f"{PLAIN[:-1]} TBLPROPERTIES ({KEPT_TOO_LONG[name]});", 'evolution("t")')
+    if name == "both":
+        pin(lake.env, "t", "me", 2000)
+    with refused("unsupported_property", "t"):
+        lake.upgrade(lake.second)
