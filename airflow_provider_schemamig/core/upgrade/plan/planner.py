@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create as Create
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
-from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS
+from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.diff.phases import Phases
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
@@ -263,8 +263,9 @@ class _Planner(Checks):
     def check_evolution(self, evolution: TableEvolution) -> None:
         """Refuse what the commits of the evolution would refuse on the table as it is."""
         step, found = evolution.step, evolution.phases
-        if _retentions(step.old) != _retentions(step.new) and len(_retentions(step.new)) == len(DEFAULT_HOURS):
-            check_retentions(_retentions(step.new))
+        before, after = dict(step.old.properties), dict(step.new.properties)
+        if FILES in after and before.get(LOG) != after.get(LOG):  # the committer would keep the log as long as these files, unasked
+            check_retentions(after)
         if evolution.online is not None:
             self._online[step.old.name] = evolution.online
             self._asked[step.old.name] = tuple(self._asking.chains)
@@ -312,7 +313,3 @@ class _Planner(Checks):
                 inverses = [SetProperty(change.key, change.new, change.old) for change in changes if isinstance(change, SetProperty)]
                 if inverses:
                     edit(now.protocol, now.metadata, inverses, clustering=now.clustering or ())
-
-
-def _retentions(declaration: Declaration) -> dict[str, str]:
-    return {key: value for key, value in declaration.properties if key in DEFAULT_HOURS}
