@@ -5,9 +5,10 @@ BIN := .venv/bin
 # In the order of testpaths: what takes minutes first, so that it does not end alone.
 # In memory where there is plenty (5 GB): half of what a test waits for is a disk that syncs each of our commits.
 TEMP := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 5000000 ] 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
-PYTEST := TMPDIR=$(TEMP) $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# What it makes of the tests' assertions is kept as byte code, also for a user whose shell forbids that: each process would do it again.
+PYTEST := PYTHONDONTWRITEBYTECODE= TMPDIR=$(TEMP) $(BIN)/python -m pytest -q --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup demo airflow test test-fast lint format bench soak requirements clean
+.PHONY: help setup demo airflow test test-fast lint types style imports collected format bench soak requirements clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -21,19 +22,28 @@ demo: setup  ## real data at release 1.0.0, upgraded to 1.1.0 by the real DAG in
 airflow: setup  ## the same lake and DAGs in Airflow's web page, on this machine only
 	@$(BIN)/python -m example.airflow_home
 
-# Beside lint, which uses one core, pytest rewrites the assertions of all tests for the workers: each would do that again.
+# Beside the types, which use one core, pytest rewrites the assertions of all tests for the workers.
 test: setup  ## lint, types, import contracts, all tests but the soak tests
-	@$(PYTEST) --numprocesses 0 --collect-only -m "not soak" >/dev/null 2>&1 & \
-	  $(MAKE) --no-print-directory lint; linted=$$?; wait; exit $$linted
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types collected style imports
 	@$(PYTEST) -m "not soak"
 
 test-fast: setup  ## the tests that need neither a JVM, nor Airflow's database, nor whole upgrades; under a minute
 	@$(PYTEST) -m "not spark and not airflow and not system and not soak" --ignore tests/unit/upgrade
 
 lint: setup  ## ruff, mypy --strict, import contracts
-	@$(BIN)/ruff check --quiet --output-format concise . && $(BIN)/ruff format --quiet --check . && echo "ruff: clean"
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style imports
+
+types:
 	@$(BIN)/mypy
+
+style:
+	@$(BIN)/ruff check --quiet --output-format concise . && $(BIN)/ruff format --quiet --check . && echo "ruff: clean"
+
+imports:
 	@$(BIN)/lint-imports --no-cache | sed -n '/KEPT\|BROKEN\|^Contracts/p;/^Broken/,$$p'; exit $${PIPESTATUS[0]}
+
+collected:
+	@$(PYTEST) --numprocesses 0 --collect-only -m "not soak" >/dev/null 2>&1 || true
 
 format: setup  ## ruff's formatter and its safe fixes
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .

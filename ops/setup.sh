@@ -40,8 +40,8 @@ $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-i
 # imports: other people's tests, and tools that come compiled or run once. Some packages ship files for other Pythons, which do not compile;
 # that is their business.
 say "byte code, the LogStore for S3, Delta's JARs"
-$venv/bin/python -m compileall -q -j 0 -x '/(tests|mypy|mypyc|pip|setuptools|libcst)/' $venv/lib airflow_provider_schemamig spark_jobs \
-  >/dev/null &
+unused='/(tests|mypy|mypyc|pip|setuptools|libcst|playwright|pygments/lexers|pyspark/(ml|mllib|pandas))/'
+$venv/bin/python -m compileall -q -j 0 -x "$unused" $venv/lib airflow_provider_schemamig spark_jobs >/dev/null &
 $venv/bin/python ops/log_store/build.py
 $venv/bin/schemamig jars --fetch
 wait

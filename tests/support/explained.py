@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
-from airflow_provider_schemamig.core.schema.changes import AddKey, Change, DropKey, Relax, RenameColumn, SetProperty
+from airflow_provider_schemamig.core.schema.changes import AddKey, Change, ChangeClustering, DropKey, Relax, RenameColumn, SetProperty
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade import alter
@@ -253,6 +253,8 @@ def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change]
     def may_be_set(change: Change) -> bool:
         if isinstance(change, SetProperty):
             return head is not None and head.properties.get(change.key) != change.old
+        if isinstance(change, ChangeClustering):
+            return head is not None and head.declaration(after.name).clustered_by == change.new
         return isinstance(change, Relax)
 
     is_set = all(map(may_be_set, of_table))

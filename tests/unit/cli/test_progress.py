@@ -114,6 +114,7 @@ def shown() -> list[tuple[float, str]]:
     return [(at - began, text) for at, text in found]
 
 
+@pytest.mark.xdist_group("terminal")
 @pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("text", "after"),
@@ -131,11 +132,13 @@ def test_a_terminal_shows_work_within_two_seconds_of_its_start(shown: list[tuple
     assert after - 0.5 <= first <= after + 2.0
 
 
+@pytest.mark.xdist_group("terminal")
 def test_a_terminal_hears_of_work_all_the_time(shown: list[tuple[float, str]]) -> None:
     moments = [at for at, _ in shown if at >= 0]
     assert max(later - earlier for earlier, later in itertools.pairwise(moments)) < 2.0
 
 
+@pytest.mark.xdist_group("terminal")
 def test_a_bar_ends_with_its_work(shown: list[tuple[float, str]]) -> None:
     text = "".join(written for _, written in shown)
     assert text.rindex("start Spark") < text.index("check rows") < text.rindex("check rows") < text.index("commit")

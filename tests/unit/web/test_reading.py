@@ -23,7 +23,7 @@ from tests.support.page.app import Page
 from tests.support.processes import wait_until
 from tests.support.stores.silent_server import silent_server
 
-pytestmark = [pytest.mark.airflow, pytest.mark.some(9, of="what the page's reading process does")]
+pytestmark = [pytest.mark.airflow, pytest.mark.some(6, of="what the page's reading process does")]
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def edit(
     Raises RefusedByDelta, NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
     UnusableExpression.
     """
-    draft = open_draft(metadata, forget, clustering)
+    draft = open_draft(metadata, forget, clustering, is_way_back=stood_before)
     changes = tuple(changes)
     for change in changes:
         is_rewrite = change.cost is c.Cost.REWRITE and not isinstance(change, c.ChangeType)

@@ -48,6 +48,8 @@ class MetadataDraft:
     description: str | None = None
     #: Paths whose columns no data file carries: dropping them needs no column mapping.
     forget: frozenset[ColumnPath] = field(default_factory=frozenset)
+    #: The changes are a way back: what somebody set meanwhile, which is no drift, makes way.
+    is_way_back: bool = False
     #: The highest column-mapping id so far; None until one is needed.
     highest_id: int | None = None
 
@@ -159,7 +161,7 @@ class MetadataDraft:
         return {key: value for key, value in result.items() if key != "description" or value is not None}
 
 
-def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Clustering) -> MetadataDraft:
+def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Clustering, *, is_way_back: bool = False) -> MetadataDraft:
     return MetadataDraft(
         metadata=metadata,
         schema=json.loads(metadata["schemaString"]),
@@ -168,6 +170,7 @@ def open_draft(metadata: RawAction, forget: Sequence[ColumnPath], clustering: Cl
         clustering=clustering,
         description=metadata.get("description"),
         forget=frozenset(forget),
+        is_way_back=is_way_back,
     )
 
 

@@ -29,9 +29,10 @@ def set_property(draft: MetadataDraft, change: SetProperty) -> None:
     check_property(change.key, change.new)
     found, new = draft.configuration.get(change.key), change.new if change.had is None else change.had
     if found not in (change.old, new):
-        if change.key not in DEFAULT_HOURS or hours_of(change.key, found) < hours_of(change.key, change.old):
+        if change.key in DEFAULT_HOURS and hours_of(change.key, found) >= hours_of(change.key, change.old):
+            new = longer(change.key, new, found)  # a pin or somebody keeps more history than is declared, which is no drift: so it stays
+        elif not draft.is_way_back:
             raise _other_value(draft, change, found)
-        new = longer(change.key, new, found)  # a pin or somebody keeps more history than is declared, which is no drift: so it stays
     draft.configuration.pop(change.key, None)
     if new is not None:
         draft.configuration[change.key] = new

@@ -186,8 +186,8 @@ def _begun_at(leader: LeaderView, collection: CollectionName) -> int | None:
     """Return the first commit of this deployment on the table, if it had any before the cut-over."""
     shard = head_shard(leader, collection)
     expanded = leader.state.transition(shard, IntentKind.EXPAND, leader.generation)
-    if expanded is not None and expanded.done_version is not None:
-        return expanded.done_version if _was_committed(leader, expanded) else None
+    if expanded is not None and expanded.done_version is not None and _was_committed(leader, expanded):
+        return expanded.done_version
     changed = leader.state.intents.get((shard, IntentKind.CHANGE, leader.generation))
     if changed is None:
         return None

@@ -6,16 +6,16 @@ what is seen then is final.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
-from airflow_provider_schemamig.core.delta.commit.fence import put_fence
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced, put_fence
 from airflow_provider_schemamig.core.delta.commit.seal import seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Element, Intent, IntentKind, ShardState, TransitionIntent
@@ -52,7 +52,9 @@ from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfi
 from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, inverse_changes
 from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
 from airflow_provider_schemamig.core.upgrade.tables.transitions import made_at
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.exceptions import Refusal, raise_refusals
+
+T = TypeVar("T")
 
 #: What the current plan wants a collection to look like after expand; None: it wants nothing of it.
 Wanted = Callable[[CollectionName], Declaration | None]
@@ -84,22 +86,25 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
     began = pendulum.now("UTC")
     how = _How(wanted, jobs, for_rollback, lossy)
     settled = _settle_what_stays(leader, how)
-    drifted: list[DriftFound] = []
+    refused: list[Refusal] = []
     shards = _stale_shards(leader)
     for number, shard in enumerate(shards, start=settled + 1):
-        started, found = time.monotonic(), _fenced(leader, shard)
-        leader.refresh()
-        intents = _stale_of(leader, shard)
+        started = time.monotonic()
+        try:
+            found = _fenced(leader, shard)
+            leader.refresh()
+            intents = _stale_of(leader, shard)
+            updates = _settle_shard(leader, found, intents, how, may_change=True) or [] if intents else []
+        except Fenced:
+            raise
+        except Refusal as refusal:  # others' writers are not to wait behind a seal until somebody has mended this table
+            refused.append(refusal)
+            continue
         if intents:  # else a twin settled it, and may have gone on
-            try:
-                updates = _settle_shard(leader, found, intents, how, may_change=True) or []
-            except DriftFound as drift:  # others' writers are not to wait behind a seal until somebody has mended this table
-                drifted.append(drift)
-                continue
             keep_pinned(leader, [shard])
             leader.append(functools.partial(_unless_settled, settled=[(intents, updates)]))
             leader.report("settle", intents[0].collection, None, started, number, settled + len(shards))
-    raise_refusals(drifted)
+    raise_refusals(refused)
     if any(element.epoch < leader.epoch for element in leader.state.elements.values()):
         record_taken_back(leader, began)
         leader.append(lambda state: [Drop(Element, element.key) for element in state.elements.values() if element.epoch < leader.epoch])
@@ -137,19 +142,27 @@ def _fenced(leader: LeaderView, shard: ShardId) -> _Fenced:
     return _Fenced(shard, store, read_head(store), version=version)
 
 
+def _unless_refused(act: Callable[[], T]) -> T | None:
+    """Return what ``act`` does; None if it is refused, which is found again when all other tables are settled."""
+    try:
+        return act()
+    except Fenced:
+        raise
+    except Refusal:
+        return None
+
+
 def _settle_what_stays(leader: LeaderWriter, how: _How) -> int:
     """Settle all tables that need no commit but the fence: looked at side by side, and written down in one append. Return how many."""
     stale = _stale_shards(leader)
     if not stale:
         return 0
-    found = list(leader.env.each(functools.partial(_fenced, leader), stale))
+    found = [item for item in leader.env.each(lambda shard: _unless_refused(lambda: _fenced(leader, shard)), stale) if item is not None]
     leader.refresh()
     settled: list[tuple[Sequence[Intent], Sequence[Update]]] = []
     for item in found:
         started, intents = time.monotonic(), _stale_of(leader, item.shard)
-        updates = None
-        with contextlib.suppress(DriftFound):  # found again below, when all others are settled
-            updates = _settle_shard(leader, item, intents, how, may_change=False) if intents else None
+        updates = _unless_refused(functools.partial(_settle_shard, leader, item, intents, how, may_change=False)) if intents else None
         if updates is not None:
             settled.append((intents, updates))
             leader.report("settle", intents[0].collection, None, started, len(settled), len(found))

@@ -34,6 +34,7 @@ from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
+from airflow_provider_schemamig.core.upgrade.tables.undeclared import PINNED
 
 
 def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
@@ -172,7 +173,7 @@ def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequenc
     if after == configuration:
         return
     leader = state.leader
-    tag = Tag(leader.generation if leader else Generation(0), leader.epoch if leader else Epoch(0), "pin")
+    tag = Tag(leader.generation if leader else Generation(0), leader.epoch if leader else Epoch(0), PINNED)
     changed = TableState(head.protocol, {**head.metadata, "configuration": after})
     parameters = {key: str(value) for key, value in wanted.items()}
     committed = commit_edited(store, head, changed, fence_of(state, shard, tag.epoch), tag, parameters=parameters, since=head.version)

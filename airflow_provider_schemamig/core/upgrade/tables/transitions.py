@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
-from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version, last_metadata_version
+from airflow_provider_schemamig.core.delta.log.commits import commits, last_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
@@ -25,6 +26,7 @@ from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
@@ -221,17 +223,24 @@ def _commit_once(
 def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:
     """Return the version that made the transition, if whoever made it could not write it down.
 
-    That is the first to change the schema since the intent.
-
-    Rather too early than too late: what came in since then is what a rollback has to respect. A step of many is the last one: nobody else
-    may have changed the schema since, or it would not be in place.
+    That is our commit of that name; where there is none, the first to change the table since the intent: rather too early than too late, as
+    what came in since then is what a rollback has to respect. A step of many is the last one: nobody else may have changed the schema
+    since, or it would not be in place.
     """
-    find = last_metadata_version if intent.kind is IntentKind.CHANGE else first_metadata_version
     try:
-        made = find(store, intent.base_version, head.version)
+        if intent.kind is IntentKind.CHANGE:
+            made = last_metadata_version(store, intent.base_version, head.version)
+        else:
+            changed = [commit for commit in commits(store, intent.base_version, head.version) if commit.changes_table]
+            made = next((commit.version for commit in changed if _is_of(intent, commit)), changed[0].version if changed else None)
     except LogTruncated:
         made = intent.base_version
     return head.version if made is None else made
+
+
+def _is_of(intent: TransitionIntent, commit: LogCommit) -> bool:
+    about = about_of(commit) or {}
+    return (about.get("action"), about.get("generation")) == (intent.kind.value, intent.generation)
 
 
 def _is_beyond(leader: LeaderView, kind: IntentKind, transition: Transition, head: Head) -> bool:

@@ -6,17 +6,24 @@ table's own log: the declaration of before would take it away.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from functools import cached_property
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change, SetComment, SetProperty
+from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.transfer.exactly_once import about_of
+
+#: The action of commits that keep history for longer (``pins``).
+PINNED = "pin"
 
 
 class UndeclaredBefore:
@@ -40,12 +47,31 @@ class UndeclaredBefore:
     def given_back(self, change: Change) -> Change:
         """Return a change of the way back that leaves the table what it had."""
         match change:
-            case SetProperty(key=key, new=None) if self._then is not None and key in self._then.properties:
-                return replace(change, had=self._then.properties[key])
+            case SetProperty(key=key, new=None) if self._then is not None:
+                return replace(change, had=self._own(self._then, key))
             case SetComment(path=path) if self._then is not None:
                 return replace(change, new=self._comment(self._then, path, change.new))
             case _:
                 return change
+
+    def _own(self, then: Head, key: str) -> str | None:
+        """Return what the property was; without what a pin made of a retention, which may have gone since and left nothing behind."""
+        found = then.properties.get(key)
+        if found is None or key not in DEFAULT_HOURS:
+            return found
+        by_pin = False
+        with contextlib.suppress(LogTruncated):
+            for version in range(then.version, -1, -1):
+                commit = read_commit(self._store, version)
+                if commit.metadata is None:
+                    continue
+                before = (commit.metadata.get("configuration") or {}).get(key)
+                if before != found:
+                    if not by_pin:
+                        break
+                    found = before
+                by_pin = (about_of(commit) or {}).get("action") == PINNED
+        return found
 
     def _comment(self, then: Head, path: ColumnPath, declared: str | None) -> str | None:
         before = then.declaration(self._collection)

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
-from tests.support.lake import Lake, copy_of, no_spark
+from tests.support.lake import Crash, Lake, copy_of, no_spark
 from tests.support.rows import tables
 from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases
@@ -141,3 +141,29 @@ def test_a_reader_of_a_claimed_release_is_fenced_by_a_column_that_somebody_dropp
         with pytest.raises(ReaderFenced) as fenced:
             lake.env.reader(name, version).arrow()
         assert (fenced.value.column, fenced.value.reason) == ("x", "was dropped")
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_names_are_read_at_our_commit_though_somebody_set_a_property_before_it(tmp_path: Path, moment: int) -> None:
+    """The task dies between its commit and the ledger's record, and runs again: a property that nobody declares is no drift."""
+    lake = deployed(tmp_path, *releases(tmp_path, ONE, TWO))
+    path, generation = lake.path("t"), expanded(lake, lake.second)
+    tables.insert(path, [{"id": 1, "gone": 7, **WRITTEN}])
+    moments: list[int] = []
+
+    def hook(when: str, what: str, key: str) -> None:
+        if len(moments) == moment:
+            foreign.set_property(path, "team", "blue")
+        moments.append(len(moments))
+        if any(field["name"] == "g" for field in foreign.live_schema(path)):
+            raise Crash
+
+    with contextlib.suppress(Crash):
+        commands.cutover(replace(lake.env, on_write=hook), generation)
+    commands.cutover(lake.env, generation)
+    assert dict(lake.state.entry(T).stored_names) == {"g": "gone"}
+    assert not commands.status(lake.env).drifted
+    for release, name in (("1.0.0", "gone"), ("1.1.0", "g")):
+        assert lake.env.reader("t", release).arrow().to_pylist() == [{"id": 1, name: 7, **WRITTEN}]
+    commands.rollback(lake.env)
+    assert not commands.status(lake.env).drifted

@@ -26,7 +26,8 @@ def kept(lake: Lake) -> tuple[str | None, str | None]:
     return configuration.get(FILES), configuration.get(LOG)
 
 
-@pytest.mark.parametrize("at", range(0, 40, 3))
+@pytest.mark.some(6)
+@pytest.mark.parametrize("at", range(40))
 @pytest.mark.parametrize("way", ["upgrade", "rollback"])
 def test_a_pin_outlives_a_retention_that_goes_with_whoever_is_killed(tmp_path: Path, way: str, at: int) -> None:
     found = releases(tmp_path, (PLAIN, ""), (LONG, 'evolution("t")'), (PLAIN, 'evolution("t")'))
@@ -96,6 +97,19 @@ def test_a_pin_keeps_what_was_the_tables_own_before_a_release_declared_it(tmp_pa
     commands.rollback(lake.env)
     unpin(lake.env, "t", "me")
     assert kept(lake) == ("interval 60 days", "interval 60 days")
+
+
+@pytest.mark.parametrize("own", [None, "interval 35 days"])
+def test_a_rollback_brings_no_retention_of_a_pin_that_has_gone(tmp_path: Path, own: str | None) -> None:
+    lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
+    for key in (LOG, FILES) if own else ():
+        foreign.set_property(lake.path("t"), key, str(own))
+    for hours in (1000, 1100):
+        pin(lake.env, "t", "me", hours)
+    lake.upgrade(lake.second)
+    unpin(lake.env, "t", "me")
+    commands.rollback(lake.env)
+    assert kept(lake) == (own, own)
 
 
 KEPT_TOO_LONG = {

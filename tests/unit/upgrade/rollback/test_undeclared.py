@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from tests.support.lake import Crash, Lake
+from tests.support.online import OnlineJobs
+from tests.support.rows import tables
 from tests.support.tables import foreign
-from tests.support.upgrades import expanded, refused, two_releases
+from tests.support.upgrades import deployed, expanded, refused, releases, two_releases
 
 PLAIN = "CREATE TABLE t (id BIGINT, a INT);"
 
@@ -88,6 +92,24 @@ def test_undeclared_settings_are_back_after_a_rollback(tmp_path: Path, name: str
     assert not commands.status(lake.env).drifted
 
 
+def test_a_property_by_hand_beside_an_online_change_hides_no_rows_of_it(tmp_path: Path) -> None:
+    """The expand has nothing to do: the deployment's first commit is that of the online change, and its column has come since."""
+    online = "CREATE TABLE t (id BIGINT, a INT, n INT DEFAULT 7) TBLPROPERTIES ('x.y' = 'mine');"
+    lake, jobs = two_releases(tmp_path, PLAIN, online, 'evolution("t")'), OnlineJobs()
+    tables.insert(lake.path("t"), [{"id": 1}])
+    foreign.set_property(lake.path("t"), "x.y", "mine")
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs)
+    tables.insert(lake.path("t"), [{"id": 2, "n": 99}, {"id": 3, "n": None}])
+    commands.cutover(lake.env, generation, jobs=jobs)
+    commands.rollback(lake.env, jobs=jobs)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
+    assert {row["id"]: row["n"] for row in tables.snapshot(lake.path("t")).rows} == {1: 7, 2: 99, 3: None}
+
+
 def test_undeclared_clustering_is_back_after_a_rollback(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, f"{PLAIN[:-1]} CLUSTER BY (a);", f"{PLAIN[:-1]} CLUSTER BY (id);", 'evolution("t")')
     foreign.cluster_by(lake.path("t"), "id")
@@ -117,3 +139,42 @@ def test_a_shorter_retention_is_on_the_table_after_a_release_and_after_a_rollbac
     assert foreign.metadata(lake.path("t"))["configuration"][FILES] == f"interval {second} days"
     commands.rollback(lake.env)
     assert foreign.metadata(lake.path("t"))["configuration"][FILES] == f"interval {first} days"
+
+
+TWO = ("CREATE TABLE a (id BIGINT, v INT) TBLPROPERTIES ('x.y' = 'ours'); CREATE TABLE z (id BIGINT);", "")
+TWO_LATER = ("CREATE TABLE a (id BIGINT, v INT, w INT); CREATE TABLE z (id STRING);", 'evolution("a"), replacement("z")')
+
+
+def killed_with_a_seal(folder: Path) -> tuple[Lake, Path]:
+    """The cut-over has sealed ``z``, and stands still before it changes ``a``, which sorts before it."""
+    lake = deployed(folder, *releases(folder, TWO, TWO_LATER))
+    path, generation = lake.path("z"), expanded(lake, lake.second)
+    for at in range(40):
+        with contextlib.suppress(Crash):
+            commands.cutover(lake.crashing_at(at), generation)
+        if tables.snapshot(path).sealed:
+            return lake, path
+    raise AssertionError("nothing was sealed")
+
+
+def test_a_way_back_takes_what_somebody_set_of_a_property_that_the_release_ended(tmp_path: Path) -> None:
+    lake, sealed = killed_with_a_seal(tmp_path)
+    foreign.set_property(lake.path("a"), "x.y", "other")
+    commands.rollback(lake.env)
+    assert foreign.metadata(lake.path("a"))["configuration"]["x.y"] == "ours"
+    assert not tables.snapshot(sealed).sealed
+    assert not commands.status(lake.env).drifted
+
+
+@pytest.mark.parametrize("way", ["rollback", "cancel"])
+def test_a_seal_is_lifted_whatever_is_refused_of_another_table(tmp_path: Path, way: str) -> None:
+    """Somebody gives ``a`` a feature that nobody here knows."""
+    lake, sealed = killed_with_a_seal(tmp_path)
+    unknown = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "invariants", "dances"]}
+    foreign.commit(lake.path("a"), {"protocol": foreign.protocol(lake.path("a")) | unknown})
+    with refused("unsupported_feature"):
+        if way == "rollback":
+            commands.rollback(lake.env)
+        else:
+            commands.cancel(lake.env, Generation(2))
+    assert not tables.snapshot(sealed).sealed
