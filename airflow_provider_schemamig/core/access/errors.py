@@ -6,6 +6,17 @@ from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
+class InvalidArgument(Refusal):
+    """A call of a handle that says something nobody can follow. ``what``: the argument; ``given``: what it is."""
+
+    code = "invalid_argument"
+    message = "{what} cannot be {given}."
+    next_action = "Give {rule}."
+    what: str
+    given: str
+    rule: str
+
+
 class _HandleRefusal(Refusal):
     """``release``: the handle's. ``current``: the environment's."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import pendulum
 
+from airflow_provider_schemamig.core.access.errors import InvalidArgument
 from airflow_provider_schemamig.core.access.resolved_table import Resolution, look
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node, NodeKind, remove_heartbeat, write_heartbeat
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -35,6 +37,8 @@ class Handle:
         *,
         kind: NodeKind,
     ) -> None:
+        if spark is not None and not hasattr(spark, "sql"):
+            raise InvalidArgument(what="spark", given=f"a {type(spark).__name__}", rule="a SparkSession, classic or Connect")
         self.collection = CollectionName(collection)
         self.release = release
         self.node = node
@@ -93,3 +97,9 @@ class Lease:
         if self.node_id is not None:
             remove_heartbeat(self.env, self.node_id)
         self._renewed_at = self._began = None
+
+
+def check_names(what: str, names: Sequence[str]) -> None:
+    """Raise InvalidArgument for what is no list of columns: a text would be taken letter by letter, and of no column there is no row."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names) or (what == "columns" and not names):
+        raise InvalidArgument(what=what, given=f"{names!r}", rule="a list of the release's columns")

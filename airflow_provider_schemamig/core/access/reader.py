@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.access.arrow.read import check_honest, chec
 from airflow_provider_schemamig.core.access.arrow.times import check_times
 from airflow_provider_schemamig.core.access.errors import NeedsSpark, ReaderFenced, UnknownColumn
 from airflow_provider_schemamig.core.access.field_ids import Shape
-from airflow_provider_schemamig.core.access.handle import Handle
+from airflow_provider_schemamig.core.access.handle import Handle, check_names
 from airflow_provider_schemamig.core.access.preview import preview
 from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_reader, only
 from airflow_provider_schemamig.core.access.releases import Declared
@@ -124,6 +124,8 @@ class Reader(Handle):
         return pinned
 
     def _only(self, declared: Declared, columns: Sequence[str] | None) -> Shape:
+        if columns is not None:
+            check_names("columns", columns)
         try:
             return only(declared.shape, columns)
         except KeyError as missing:

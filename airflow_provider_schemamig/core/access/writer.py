@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.access.arrow.rows import frame_of, plain_rows
 from airflow_provider_schemamig.core.access.errors import (
     DuplicateRows,
+    InvalidArgument,
     KeyViolated,
     NotForArrow,
     ShardMoving,
@@ -26,7 +27,7 @@ from airflow_provider_schemamig.core.access.errors import (
     WriterFenced,
     WroteOtherColumns,
 )
-from airflow_provider_schemamig.core.access.handle import Handle
+from airflow_provider_schemamig.core.access.handle import Handle, check_names
 from airflow_provider_schemamig.core.access.key_checks.guard import Check, checks_of
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
@@ -98,6 +99,7 @@ class Writer(Handle):
     def _write(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str], txn: tuple[str, int] | None) -> WrittenRows:
         import pyarrow as pa
 
+        _check_rows(rows)
         if isinstance(rows, pa.Table) and self._spark is None and mode is not Mode.APPEND:
             raise NotForArrow(collection=self.collection, doing=mode.value)
         rows, given = self._given(rows, mode, on)
@@ -204,6 +206,7 @@ class Writer(Handle):
     def _keys(self, seen: Resolution, fit: WriteFit, on: Sequence[str]) -> list[str]:
         """Return the table's names of the columns that a merge is on. Raises UnknownColumn, WriterFenced."""
         found = []
+        check_names("on", on)
         for column in on:
             name = fit.column_of(column)
             if name is None:
@@ -232,7 +235,18 @@ def _check_comparable(fit: WriteFit, column: str, name: str) -> None:
         raise Unfit(column, f"cannot be merged on: the table has {stranger} in it, which the release does not")
 
 
-def _checked(txn: tuple[str, int]) -> Txn:
+def _check_rows(rows: object) -> None:
+    import pyarrow as pa
+
+    if not isinstance(rows, pa.Table) and not hasattr(getattr(rows, "schema", None), "json"):
+        rule = "a Spark DataFrame or an Arrow table (pyarrow.Table.from_pandas, from_pylist or from_batches make one)"
+        raise InvalidArgument(what="rows", given=f"a {type(rows).__name__}", rule=rule)
+
+
+def _checked(txn: Any) -> Txn:
+    is_pair = isinstance(txn, tuple | list) and len(txn) == 2
+    if not is_pair or not isinstance(txn[0], str) or not hasattr(txn[1], "__index__"):
+        raise InvalidArgument(what="txn", given=f"{txn!r}", rule="an application's name and a number: (name, number)")
     app_id, number = txn
     if not app_id or app_id.startswith(f"{RESERVED_PREFIX}:"):
         raise InvalidName(kind="transaction application", name=app_id, rule=f"not empty, and not beginning with {RESERVED_PREFIX}:")

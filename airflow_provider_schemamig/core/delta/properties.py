@@ -71,10 +71,11 @@ class UnsupportedProperty(Refusal):
 
     code = "unsupported_property"
     message = "the table property {key} cannot be set to {value!r}: {reason}."
-    next_action = "Correct the property in the release, or set it with Spark's ALTER TABLE outside of it."
+    next_action = "{remedy}"
     key: str
     value: str | None
     reason: str
+    remedy: str = "Correct the property in the release, or set it with Spark's ALTER TABLE outside of it."
 
 
 def check_property(key: str, value: str | None) -> None:
@@ -95,7 +96,8 @@ def check_retentions(configuration: Mapping[str, str]) -> None:
     if forgets_too_early(configuration):
         reason = "removed files would be kept for longer than the log that names them (30 days and 7 days where nothing is set)"
         key = FILES if FILES in configuration else LOG
-        raise UnsupportedProperty(key=key, value=configuration.get(key), reason=reason)
+        remedy = f"Declare {LOG}, as long as {FILES} or longer."
+        raise UnsupportedProperty(key=key, value=configuration.get(key), reason=reason, remedy=remedy)
 
 
 def property_features(configuration: Mapping[str, str]) -> set[str]:

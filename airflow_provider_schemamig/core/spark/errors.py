@@ -234,7 +234,10 @@ class BadValue(_SparkRefused):
     """A value cannot be cast to the type it should have, or arithmetic on it overflows (ANSI mode)."""
 
     code = "bad_value"
-    next_action = "Say in the query what such values become (try_cast, nullif, a wider type), or repair the rows; nothing was written."
+    next_action = (
+        "Repair the rows; or, in a release that is not deployed yet, say in the query what such values become (try_cast, nullif, a wider "
+        "type). This statement wrote nothing."
+    )
 
 
 class InputMissing(_SparkRefused):

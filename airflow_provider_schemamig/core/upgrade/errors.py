@@ -160,7 +160,8 @@ class PlanChanged(Refusal):
     def message(self) -> str:
         if self.generation is not None:
             return f"the plan of generation {self.generation} is {self.current:.12}, not {self.approved:.12}."
-        return f"the plan that was checked ({self.approved:.12}) is not the plan that would run now ({self.current:.12})."
+        now = self.current if " " in self.current else self.current[:12]  # in words, where there is no other plan
+        return f"the plan that was checked ({self.approved:.12}) is not the plan that would run now ({now})."
 
     @property
     def next_action(self) -> str:

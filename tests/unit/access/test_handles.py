@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access import reader as readers
 from airflow_provider_schemamig.core.access import resolved_table
 from airflow_provider_schemamig.core.access.errors import (
+    InvalidArgument,
     NeedsSpark,
     NotForArrow,
     NotInRelease,
@@ -258,6 +259,29 @@ def test_rows_without_columns_are_refused(lake: Lake) -> None:
     with pytest.raises(UnusableColumns, match="append was called with two columns id; nothing was written"):
         writer.append(pa.table([pa.array([1]), pa.array([2])], names=["id", "id"]))
     assert rows(lake) == []
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"id": 1}], None, pa.RecordBatch.from_pylist([{"id": 1}]), {"id": [1]}], ids=["list", "None", "batch", "dict"]
+)
+def test_handles_refuse_in_words_what_is_no_table_of_rows(lake: Lake, rows: Any) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        lake.env.writer("t").append(rows)
+    assert "Arrow table" in refused.value.next_action
+
+
+@pytest.mark.parametrize("txn", ["j", ("j",), ("j", "7"), (7, "j"), 7])
+def test_handles_refuse_in_words_what_is_no_number_of_a_write(lake: Lake, txn: Any) -> None:
+    with pytest.raises(InvalidArgument, match="txn"):
+        lake.env.writer("t").append(batch(id=[1]), txn=txn)
+
+
+@pytest.mark.parametrize("columns", ["id", [], [1]])
+def test_handles_refuse_in_words_what_is_no_list_of_columns(lake: Lake, columns: Any) -> None:
+    with pytest.raises(InvalidArgument, match="columns"):
+        lake.env.reader("t").arrow(columns=columns)
+    with pytest.raises(InvalidArgument, match="spark"):
+        lake.env.reader("t", spark=columns)
 
 
 def test_a_number_is_written_once(lake: Lake) -> None:

@@ -40,7 +40,9 @@ def set_property(draft: MetadataDraft, change: SetProperty) -> None:
 
 def _other_value(draft: MetadataDraft, change: SetProperty, found: str | None) -> Refusal:
     if change.old is None and change.new is not None:
-        return UnsupportedProperty(key=change.key, value=change.new, reason=f"somebody has set it to {found!r} on the table")
+        remedy = f"Declare {found!r}, or set it to {change.new!r} (or unset it) by an ALTER TABLE of Spark, and run this again."
+        reason = f"somebody has set it to {found!r} on the table"
+        return UnsupportedProperty(key=change.key, value=change.new, reason=reason, remedy=remedy)
     return draft.refused(change, f"its value is {found}")
 
 

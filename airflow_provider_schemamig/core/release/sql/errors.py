@@ -40,7 +40,7 @@ class UnsupportedClause(SqlRefusal):
 
     code = "unsupported_clause"
     message = "{where}: {clause} is not supported: {reason}."
-    next_action = "Take it out of the declaration."
+    next_action = "Take it out of the declaration, or correct how it is written."
     clause: str
     reason: str
 

@@ -52,13 +52,12 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     replaced_by_rollback,
     row_position_in,
 )
+from airflow_provider_schemamig.core.replication.stream.provenance import HOUSEKEEPING, provenance_of
 from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, ROLLBACK, TAIL
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 _TRIES = 3
@@ -237,10 +236,10 @@ def _check(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTa
 def _check_rows_are_events(source: EventTable) -> None:
     """Raise OriginReplaced if rows came to the origin's table since that no stream brings: by an upgrade that filled it, or a rollback."""
     for commit in commits(source.store, source.head.version):
-        action = str((about_of(commit) or {}).get("action"))
-        if action.startswith(f"{ROLLBACK}/"):
+        made = provenance_of(commit)
+        if made.rolled_back is not None:
             raise replaced_by_rollback(source.shard)
-        if action in (COPY, TAIL, FILL):
+        if made.action in HOUSEKEEPING:
             reason = f"at version {source.head.version} an upgrade was still filling it: a later one has all its rows"
             raise OriginReplaced(collection=source.shard.collection, shard=source.shard.shard, reason=reason)
 

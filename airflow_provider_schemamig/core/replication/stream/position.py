@@ -30,12 +30,12 @@ from airflow_provider_schemamig.core.replication.stream.apply import EventTable
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move_checkpoint, position
 from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import doubts, lineage_of
+from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
 from airflow_provider_schemamig.core.replication.stream.successor import Successor, successor, was_left_after
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import ROLLBACK
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,9 @@ def check_no_rows_restored(origin: End, shard: ShardId, at: int, of: ShardId) ->
 
     The stream has not followed that table, so the rows are in no event.
     """
-    row, wanted = origin.state.shards[shard], f"{ROLLBACK}/{of}"
+    row = origin.state.shards[shard]
     store = origin.env.table_store(row.uri, row.table_id)
-    if any(str((about_of(commit) or {}).get("action")).startswith(wanted) for commit in commits(store, at)):
+    if any(provenance_of(commit).rolled_back == of for commit in commits(store, at)):
         raise replaced_by_rollback(row)
 
 

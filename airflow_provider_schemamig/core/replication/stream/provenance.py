@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL
 
 #: Our own work on a shard that brings no row to the collection: it fills or follows another shard, before this one is live or again. The
 #: backfill of a column that is not in use is such work, too.
-_HOUSEKEEPING = frozenset({COPY, TAIL, FILL})
+HOUSEKEEPING = frozenset({COPY, TAIL, FILL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Provenance:
     def is_housekeeping(self) -> bool:
         if self.fills is not None:
             return is_stand_in(self.fills)
-        return self.action in _HOUSEKEEPING or self.rolled_back is not None
+        return self.action in HOUSEKEEPING or self.rolled_back is not None
 
     @property
     def rolled_back(self) -> ShardId | None:

@@ -101,8 +101,9 @@ def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[Collec
 
 def refuse_place(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> None:
     root, place = place_of(env.location), place_of(location)
-    if (place + "/").startswith(f"{root}/{env.SYSTEM_FOLDER}/"):
-        raise e.WrongPlace(uri=location.uri, reason="it is part of the environment's own records")
+    if env.SYSTEM_FOLDER in place.split("/"):  # of this environment or of another one, whose ledger a change of it would damage
+        remedy = f"Leave what lies in {env.SYSTEM_FOLDER} alone, and adopt the tables beside it."
+        raise e.WrongPlace(uri=location.uri, reason="it is part of an environment's own records", remedy=remedy)
     if (root + "/").startswith(place + "/"):
         raise e.WrongPlace(
             uri=location.uri, reason="the environment lies inside of the table's folder, and a VACUUM of the table would empty it"

@@ -16,6 +16,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.seal import unseal
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
+from airflow_provider_schemamig.core.delta.metadata.errors import ColumnInUse
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, Pin, SchemaEntry, Shard
 from airflow_provider_schemamig.core.ledger.state import State
@@ -27,7 +28,7 @@ from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, RollbackOpen
-from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
+from airflow_provider_schemamig.core.upgrade.plan.errors import DroppedInUse, HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     dropped_paths,
     ends_by_hand,
@@ -139,7 +140,7 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     names = {*(table.collection for table in hold.tables if table.dropped), *(shard.collection for shard in retired)}
     live = {live_collection(leader.state, table.shard) for table in hold.tables if table.dropped}
     # Also of a hold that is over already, which the end of an earlier hold or an `accept` of another table may have written down.
-    raise_refusals(tuple(_drifted(leader, hold)))
+    raise_refusals(tuple(_changed_by_others(leader, hold)))
     _check_droppable(leader, hold)
 
     def begin(state: State) -> list[Update]:
@@ -173,15 +174,24 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
     leader.append(lambda state: _close(state, hold, ended, retired))
 
 
-def _drifted(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound]:
-    """Yield what somebody changed on the tables from which the end of the hold drops something. Renews the leader's state."""
+def _changed_by_others(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound | DroppedInUse]:
+    """Yield what somebody changed on the tables from which the end of the hold drops something, as far as that stands against it. Renews
+    the leader's state."""
     named = ((live_collection(leader.state, table.shard), table) for table in hold.tables)
     asked = [(name, table) for name, table in named if name is not None and dropped_paths(leader.state.entry(name), table)]
     heads = list(leader.env.each(lambda item: look_or_none(table_store(leader.env, leader.state, item[1].shard)), asked))
     leader.refresh()  # what a twin dropped meanwhile is no drift
-    for (name, _), head in zip(asked, heads, strict=True):
-        if head is not None and not head.is_another and (found := drift_found(leader.state, name, head)) is not None:
+    for (name, table), head in zip(asked, heads, strict=True):
+        if head is None or head.is_another:
+            continue
+        found = drift_found(leader.state, name, head)
+        if found is not None:
             yield found
+            continue
+        try:
+            head.edited(tuple(map(DropColumn, dropped_paths(leader.state.entry(name), table))))
+        except ColumnInUse as used:  # by clustering, which is no drift
+            yield DroppedInUse(collection=name, generation=hold.generation, column=used.path, user=used.user)
 
 
 def _check_droppable(leader: LeaderView, hold: Hold) -> None:

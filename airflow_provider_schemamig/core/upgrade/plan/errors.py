@@ -31,6 +31,23 @@ class HoldKeeps(Refusal):
         return f"{first}, or end that hold now with --end-hold."
 
 
+class DroppedInUse(Refusal):
+    """Somebody made something of a table depend on a column that the end of a hold drops."""
+
+    code = "dropped_in_use"
+    message = (
+        "the hold of generation {generation} cannot end: the column {column}, which its release dropped, is used on the table by {user}. "
+        "Nothing was taken away."
+    )
+    next_action = (
+        "Take the column out of that by an ALTER TABLE of Spark (of a table's clustering: CLUSTER BY what the release declares), and run "
+        "this again."
+    )
+    generation: int
+    column: str
+    user: str
+
+
 class RollbackLogGone(Refusal):
     """Rows that came in since the release would have to go back, and the log does not tell any more which those are."""
 

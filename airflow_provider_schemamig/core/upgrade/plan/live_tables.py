@@ -158,9 +158,10 @@ def _is_clustered(expected: Declaration, head: Head) -> bool:
 def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
     """Return whether the table is where the intent was to bring it.
 
-    An order, names that were swapped, a key, and a property that is no longer declared or asks for less history make no difference between
-    two schemas. The order itself tells of the first unless somebody else made another one, the names in the data files of the second, and
-    the table's properties of the last; of a key nothing is on the table. The log is not asked: it may have been cleaned up since.
+    An order, names that were swapped, a key, a comment, and a property that is no longer declared or asks for less history make no
+    difference between two schemas. The order itself tells of the first unless somebody else made another one, the names in the data files
+    of the second, and the table's comments and properties of the last; of a key nothing is on the table. The log is not asked: it may have
+    been cleaned up since.
     """
     if not is_in_place(intent.after, head):
         return False
@@ -176,7 +177,18 @@ def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
     after = dict(intent.after.properties)
     dropped = dict(begin.properties).keys() - after.keys()
     shorter = any(head.properties.get(key) == value != after.get(key, value) for key, value in begin.properties)  # longer is no drift
-    return not shorter and dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
+    is_renamed = not shorter and dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
+    return is_renamed and not _has_comments_of(begin, intent.after, head)
+
+
+def _has_comments_of(begin: Declaration, after: Declaration, head: Head) -> bool:
+    """Return whether a comment that is another one afterwards is still what it was."""
+    before, wanted, now = map(_comments, (begin, after, head.declaration(after.name)))
+    return any(now.get(path) == comment != wanted.get(path, comment) for path, comment in before.items())
+
+
+def _comments(declaration: Declaration) -> dict[str, str | None]:
+    return {"": declaration.comment, **{path: field.comment for path, field in walk(declaration.fields)}}
 
 
 def _is_renamed(state: State, intent: TransitionIntent, head: Head) -> bool:

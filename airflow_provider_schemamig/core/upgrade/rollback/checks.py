@@ -36,7 +36,7 @@ _BY_RELEASE = "Write a new release that declares the shape that you want: `schem
 def to_roll_back(state: State) -> Deployment:
     """Return the deployment to roll back: the leader's, promoted, or committed with its hold open."""
     if state.leader is None:
-        raise NothingToRollBack(why="nothing was ever promoted here", first="Bring a release first: `schemamig upgrade`.")
+        raise _nothing(state, "nothing was ever promoted here", "Bring a release first: `schemamig upgrade`.")
     deployment = state.deployments[state.leader.generation]
     if deployment.state is DeploymentState.PROMOTED:
         return deployment
@@ -44,15 +44,23 @@ def to_roll_back(state: State) -> Deployment:
     if open_ones:
         return state.deployments[max(open_ones)]
     if deployment.state is DeploymentState.COMMITTED and deployment.source is None:
-        raise NothingToRollBack(why=f"{deployment.target} is the environment's first release", first=_BY_RELEASE)
+        raise _nothing(state, f"{deployment.target} is the environment's first release", _BY_RELEASE)
     if deployment.state is DeploymentState.COMMITTED:
         hold = state.holds.get(deployment.generation)
         begun = ", and contract has begun" if hold is not None and hold.state is HoldState.CONTRACTING else ""
-        raise NothingToRollBack(why=f"the hold of {deployment.target} is over{begun}", first=_BY_RELEASE)
-    raise NothingToRollBack(
-        why=f"generation {deployment.generation} is {deployment.state.value} already",
-        first="Look at `schemamig status`: it names the release that the environment is at.",
-    )
+        raise _nothing(state, f"the hold of {deployment.target} is over{begun}", _BY_RELEASE)
+    why = f"generation {deployment.generation} is {deployment.state.value} already"
+    raise _nothing(state, why, "Look at `schemamig status`: it names the release that the environment is at.")
+
+
+def _nothing(state: State, why: str, first: str) -> NothingToRollBack:
+    """Return the refusal. An upgrade that was killed before its promotion is given up by another command, which it names."""
+    claimed = [deployment for deployment in state.deployments.values() if deployment.state is DeploymentState.CLAIMED]
+    if claimed:
+        newest = max(claimed, key=lambda deployment: deployment.generation)
+        given_up = f"`schemamig cancel --generation {newest.generation}`"
+        first = f"The upgrade to {newest.target} that was begun goes on with `schemamig upgrade`, or is given up with {given_up}."
+    return NothingToRollBack(why=why, first=first)
 
 
 def begun_by(state: State, claim_id: str | None) -> Deployment | None:

@@ -207,7 +207,7 @@ REFUSED: dict[str, tuple[Callable[[Site], Any], str, str]] = {
     "a catalog's": (catalog, "catalog_managed", "managed by a catalog"),
     "a seal": (sealed, "table_sealed", "its rows moved to the shard g2"),
     "the environment inside": (lambda site: site.folder, "wrong_place", "the environment lies inside"),
-    "the ledger": (lambda site: site.folder / "lake" / "_schemamig" / "ledger", "wrong_place", "the environment's own records"),
+    "the ledger": (lambda site: site.folder / "lake" / "_schemamig" / "ledger", "wrong_place", "an environment's own records"),
 }
 
 

@@ -244,3 +244,12 @@ def test_a_table_that_nobody_may_change_is_in_no_ones_way_after_a_lost_ledger(tm
     commands.rollback(site.env)
     site.check("1.0.0")
     assert tree(future) == before
+
+
+@pytest.mark.parametrize("part", ["ledger", "history"])
+def test_no_table_of_another_environments_records_is_adopted(site: Site, tmp_path: Path, part: str) -> None:
+    """A change of it would be a commit that is no ledger's."""
+    other = Site(tmp_path / "another")
+    with refused("wrong_place", "t") as found:
+        other.adopt(t=site.folder / "lake" / "_schemamig" / part)
+    assert "_schemamig alone" in found[0].next_action

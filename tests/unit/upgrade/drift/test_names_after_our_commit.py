@@ -167,3 +167,28 @@ def test_names_are_read_at_our_commit_though_somebody_set_a_property_before_it(t
         assert lake.env.reader("t", release).arrow().to_pylist() == [{"id": 1, name: 7, **WRITTEN}]
     commands.rollback(lake.env)
     assert not commands.status(lake.env).drifted
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_names_given_back_are_read_at_our_commit_though_somebody_set_a_property_before_it(tmp_path: Path, moment: int) -> None:
+    """Of two columns that exchange their names the version before our commit has the other's."""
+    exchanged = (ONE[0], 'evolution("t", rename={"x": "y", "y": "x"})')
+    lake = deployed(tmp_path, *releases(tmp_path, ONE, exchanged))
+    path = lake.path("t")
+    tables.insert(path, [{"id": 1, "gone": 7, **WRITTEN}])
+    lake.upgrade(lake.second)
+    before, moments = tables.snapshot(path).rows, list[int]()
+
+    def hook(when: str, what: str, key: str) -> None:
+        if len(moments) == moment:
+            foreign.set_property(path, "team", "blue")
+        moments.append(len(moments))
+        if tables.snapshot(path).rows != before:
+            raise Crash
+
+    with contextlib.suppress(Crash):
+        commands.rollback(replace(lake.env, on_write=hook))
+    if lake.version == "1.1.0":
+        commands.rollback(lake.env)
+    assert not commands.status(lake.env).drifted
+    assert tables.snapshot(path).rows == lake.env.reader("t", "1.0.0").arrow().to_pylist() == [{"id": 1, "gone": 7, **WRITTEN}]

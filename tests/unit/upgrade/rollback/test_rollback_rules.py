@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from tests.support.lake import Lake, rows
 from tests.support.tables import foreign
-from tests.support.upgrades import same_as_new, seen, two_releases, whole
+from tests.support.upgrades import claimed, deployed, refused, releases, same_as_new, seen, two_releases, whole
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -316,3 +317,16 @@ def essence(metadata: dict[str, Any]) -> list[Any]:
     fields = json.loads(metadata["schemaString"])["fields"]
     columns = [(f["name"], f["nullable"], f["metadata"].get("comment"), f["metadata"].get("CURRENT_DEFAULT")) for f in fields]
     return [*columns, {key: value for key, value in metadata["configuration"].items() if not key.startswith("delta.columnMapping")}]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_rollback_of_an_upgrade_that_was_never_promoted_names_what_gives_it_up(tmp_path: Path, is_first: bool) -> None:
+    table, more = "CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id BIGINT, a INT);"
+    found = releases(tmp_path, (table, ""), (more, 'evolution("t")'), (table, 'evolution("t", drop=["a"])'))
+    lake = deployed(tmp_path, found[0], found[1])
+    if not is_first:
+        lake.upgrade(lake.second, hold=timedelta(0))
+    generation = claimed(lake, found[1] if is_first else found[2])
+    with refused("nothing_to_roll_back") as refusals:
+        commands.rollback(lake.env)
+    assert f"`schemamig cancel --generation {generation}`" in refusals[0].next_action

@@ -16,7 +16,7 @@ from tests.support.lake import Crash, Lake
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, expanded, refused, releases, two_releases
+from tests.support.upgrades import deployed, expanded, make_holds_due, refused, releases, two_releases
 
 PLAIN = "CREATE TABLE t (id BIGINT, a INT);"
 
@@ -178,3 +178,33 @@ def test_a_seal_is_lifted_whatever_is_refused_of_another_table(tmp_path: Path, w
         else:
             commands.cancel(lake.env, Generation(2))
     assert not tables.snapshot(sealed).sealed
+
+
+def test_a_comment_is_back_where_a_column_stays_behind(tmp_path: Path) -> None:
+    """Nothing but the comment is left to give back: rows came, so the column stays, hidden."""
+    old, new = "CREATE TABLE t (id BIGINT, a INT COMMENT 'old');", "CREATE TABLE t (id BIGINT, a INT COMMENT 'ours', c INT);"
+    lake = two_releases(tmp_path, old, new, 'evolution("t")')
+    lake.upgrade(lake.second)
+    tables.insert(lake.path("t"), [{"id": 1, "a": 1, "c": 1}])
+    commands.rollback(lake.env)
+    assert [field["metadata"].get("comment") for field in foreign.live_schema(lake.path("t"))] == [None, "old", None]
+
+
+def test_a_hold_whose_dropped_column_somebody_clustered_by_says_what_to_do(tmp_path: Path) -> None:
+    """Clustering is no drift. Until it is mended, the way back is open, and nothing of the hold goes."""
+    old = "CREATE TABLE t (id BIGINT, a INT) CLUSTER BY (id); CREATE TABLE v (id BIGINT);"
+    new = "CREATE TABLE t (id BIGINT) CLUSTER BY (id); CREATE TABLE v (id STRING);"
+    lake = two_releases(tmp_path, old, new, 'evolution("t", drop=["a"]), replacement("v")')
+    replaced = lake.path("v")
+    lake.upgrade(lake.second)
+    foreign.cluster_by(lake.path("t"), "a")
+    make_holds_due(lake)
+    for _ in range(2):
+        with refused("dropped_in_use", "t") as found:
+            commands.contract(lake.env)
+        assert "CLUSTER BY" in found[0].next_action
+        assert replaced.exists()
+    foreign.cluster_by(lake.path("t"), "id")
+    commands.contract(lake.env)
+    assert not replaced.exists()
+    assert [field["name"] for field in foreign.live_schema(lake.path("t"))] == ["id"]

@@ -75,7 +75,8 @@ def _filled_again(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
 def _note(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head, column: Field) -> Iterator[str]:
     default = f"DEFAULT {column.default}"
     past = past_of(state, collection, column)
-    yield f"the column {column.name} is on the table, hidden{_since(past)}."
+    is_cut_off = bool(state.intents_of(state.objects[collection].shard))
+    yield f"the column {column.name} is on the table, hidden{' since an upgrade that was cut off' if is_cut_off else _since(past)}."
     yield "Rows that were written with it keep their value,"
     if past.takes_nulls:
         yield f"but for NULL, because it is NOT NULL now; all others get {default}."
