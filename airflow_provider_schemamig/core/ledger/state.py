@@ -147,7 +147,7 @@ class State:
         row = self._single(LedgerSince)
         return row.since if row else 0
 
-    @property
+    @cached_property
     def deployments(self) -> Mapping[Generation, Deployment]:
         return self.rows(Deployment, to_generation)
 
@@ -159,23 +159,23 @@ class State:
     def approvals(self) -> Mapping[Generation, Approval]:
         return self.rows(Approval, to_generation)
 
-    @property
+    @cached_property
     def objects(self) -> Mapping[CollectionName, Object]:
         return self.rows(Object, CollectionName)
 
-    @property
+    @cached_property
     def shards(self) -> Mapping[ShardId, Shard]:
         return self.rows(Shard, ShardId)
 
-    @property
+    @cached_property
     def schemas(self) -> Mapping[tuple[CollectionName, SchemaId], SchemaEntry]:
         return self.rows(SchemaEntry, to_schema_key)
 
-    @property
+    @cached_property
     def intents(self) -> Mapping[tuple[ShardId, IntentKind, Generation], Intent]:
         return self.rows(Intent, to_intent_key)
 
-    @property
+    @cached_property
     def holds(self) -> Mapping[Generation, Hold]:
         return self.rows(Hold, to_generation)
 
@@ -188,11 +188,11 @@ class State:
         """Return the progress rows by (collection, stage, generation), all text."""
         return self.rows(Progress, lambda key: tuple(key.split("/")))
 
-    @property
+    @cached_property
     def pins(self) -> Mapping[tuple[ShardId, str], Pin]:
         return self.rows(Pin, to_pin_key)
 
-    @property
+    @cached_property
     def unreleased(self) -> Mapping[tuple[CollectionName, SchemaId], UnreleasedChange]:
         """Return all rows on schemas that are ahead of their release.
 

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.jsonable import union
+from airflow_provider_schemamig.core.jsonable import keep_texts, union
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 
 
@@ -108,6 +108,9 @@ class Declaration:
     def field(self, name: str) -> Field | None:
         """Return the top-level column of that name, or None."""
         return next((f for f in self.fields if f.name == name), None)
+
+
+keep_texts(Declaration)
 
 
 def walk(fields: tuple[Field, ...], prefix: str = "") -> Iterator[tuple[ColumnPath, Field]]:

@@ -101,11 +101,13 @@ def inverse_changes(
         after.append(ReorderColumns(ColumnPath(""), tuple(field.name for field in now.fields), order))
     if not drops:
         return InverseChanges(tuple(_possible([*changes, *after])), (), tuple(left))
-    if blocker.files_came:
+    clustered = {path.partition(".")[0] for path in blocker.clustered_by} & {drop.path.partition(".")[0] for drop in drops}
+    if blocker.files_came or clustered:
         # Writers of the release before do not know it: it must not ask for a value, nor give one.
         changes += [*relaxed(drops), *_without_default(drops)]
         aside: list[Change] = [RenameColumn(drop.path, drop.retired_as) for drop in drops if drop.retired_as is not None]
-        left += [f"column {drop.path_after} stays as a hidden column, because files carry it" for drop in drops]
+        why = "files carry it" if blocker.files_came else f"the table is clustered by {', '.join(sorted(clustered))}"
+        left += [f"column {drop.path_after} stays as a hidden column, because {why}" for drop in drops]
         return InverseChanges(tuple(_possible([*changes, *aside, *after])), (), tuple(left))
     early = [DropColumn(drop.path) for drop in drops if drop.retired_as is not None]
     late = [DropColumn(drop.path_after) for drop in drops if drop.retired_as is None]
@@ -244,7 +246,7 @@ class _Blocker:
             return True
 
     @property
-    def _clustered_by(self) -> tuple[str, ...]:
+    def clustered_by(self) -> tuple[str, ...]:
         return self._head.declaration(self._now.name).clustered_by
 
     def to(self, change: Change) -> str | None:
@@ -256,10 +258,10 @@ class _Blocker:
                 return f"CHECK {check.name} stays dropped, because rows came in without it"
             case ChangeType(path=path, widening=False):
                 return f"{path} stays {_type_name(self._now, path)}, widening cannot be taken back"
-            case ChangeClustering(old=old, new=new) if (found := self._clustered_by) not in (old, new):
+            case ChangeClustering(old=old, new=new) if (found := self.clustered_by) not in (old, new):
                 return f"the table stays clustered by {', '.join(found) or 'nothing'}, as somebody else made it meanwhile"
             case ChangeClustering() if self._head.clustering == self._before.clustering:
-                return f"the table stays clustered by {', '.join(self._clustered_by) or 'nothing'}, as it was before"
+                return f"the table stays clustered by {', '.join(self.clustered_by) or 'nothing'}, as it was before"
             case AddColumn(path=path) if change.cost is not Cost.INSTANT:
                 return f"column {path} cannot be brought back at once"
             case _:

@@ -55,11 +55,12 @@ class UndeclaredBefore:
                 return change
 
     def _own(self, then: Head, key: str) -> str | None:
-        """Return what the property was; without what a pin made of a retention, which may have gone since and left nothing behind."""
+        """Return what the property was; of a retention neither what a pin made of it, nor what a release had declared, as both may have
+        gone since: what is the table's own came with a commit that is not ours."""
         found = then.properties.get(key)
         if found is None or key not in DEFAULT_HOURS:
             return found
-        by_pin = False
+        made_by: str | None = None  # whose commit gave it this value, going back; None: somebody's
         with contextlib.suppress(LogTruncated):
             for version in range(then.version, -1, -1):
                 commit = read_commit(self._store, version)
@@ -67,11 +68,11 @@ class UndeclaredBefore:
                     continue
                 before = (commit.metadata.get("configuration") or {}).get(key)
                 if before != found:
-                    if not by_pin:
+                    if made_by != PINNED or before is None:
                         break
                     found = before
-                by_pin = (about_of(commit) or {}).get("action") == PINNED
-        return found
+                made_by = (about_of(commit) or {}).get("action")
+        return found if made_by is None else None
 
     def _comment(self, then: Head, path: ColumnPath, declared: str | None) -> str | None:
         before = then.declaration(self._collection)

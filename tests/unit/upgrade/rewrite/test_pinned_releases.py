@@ -126,3 +126,16 @@ def test_a_release_that_keeps_files_for_longer_than_their_log_is_refused(tmp_pat
         pin(lake.env, "t", "me", 2000)
     with refused("unsupported_property", "t"):
         lake.upgrade(lake.second)
+
+
+def test_a_rollback_brings_no_retention_that_a_release_before_had_declared(tmp_path: Path) -> None:
+    """A pin kept it on the table when the release after it took it away."""
+    longest = LONG.replace("60 days", "200 days")
+    found = releases(tmp_path, (LONG, ""), (PLAIN, 'evolution("t")'), (longest, 'evolution("t")'))
+    lake = deployed(tmp_path, found[0], found[1])
+    pin(lake.env, "t", "me", 3000)
+    lake.upgrade(found[1])
+    lake.upgrade(found[2])
+    unpin(lake.env, "t", "me")
+    commands.rollback(lake.env)
+    assert kept(lake) == (None, None)

@@ -208,3 +208,19 @@ def test_a_hold_whose_dropped_column_somebody_clustered_by_says_what_to_do(tmp_p
     commands.contract(lake.env)
     assert not replaced.exists()
     assert [field["name"] for field in foreign.live_schema(lake.path("t"))] == ["id"]
+
+
+@pytest.mark.parametrize("way", ["rollback", "cancel"])
+def test_a_new_column_that_somebody_clustered_by_stays_behind(tmp_path: Path, way: str) -> None:
+    lake = two_releases(
+        tmp_path, f"{PLAIN[:-1]} CLUSTER BY (id);", "CREATE TABLE t (id BIGINT, a INT, n INT) CLUSTER BY (id);", 'evolution("t")'
+    )
+    generation = expanded(lake, lake.second)
+    if way == "rollback":
+        commands.cutover(lake.env, generation)
+    foreign.cluster_by(lake.path("t"), "n")
+    outcome = commands.rollback(lake.env) if way == "rollback" else commands.cancel(lake.env, generation)
+    assert "stays as a hidden column, because the table is clustered by n" in " ".join(outcome.notes)
+    assert not commands.status(lake.env).drifted
+    lake.upgrade(lake.second)
+    assert not commands.status(lake.env).drifted
