@@ -7,7 +7,7 @@ type was widened, not those that handles of a release with the type of before wr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Primitive, walk
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import Slot, field_at, path_in_files, slot_at
 from airflow_provider_schemamig.core.storage import ReadStore
 
@@ -110,5 +110,25 @@ def _schema_hash(commit: LogCommit) -> str | None:
 
 
 def _slots(shape: Shape, wanted: tuple[str, ...]) -> list[Slot]:
-    paths = (path for path, _ in walk(shape.fields) if path_in_files(path, shape.stored) == wanted)
+    paths = (path for path in _places(shape.fields) if path_in_files(path, shape.stored) == wanted)
     return [slot for path in paths if (slot := slot_at(shape.fields, path)) is not None]
+
+
+def _places(fields: tuple[Field, ...]) -> Iterator[str]:
+    """Yield the path of every field, and of what arrays and maps have in them, which is no field."""
+    for path, field in walk(fields):
+        yield path
+        yield from _inside(path, field.type)
+
+
+def _inside(path: str, data_type: DataType) -> Iterator[str]:
+    match data_type:
+        case Array(element=element):
+            inner = {"element": element}
+        case Map(key=key, value=value):
+            inner = {"key": key, "value": value}
+        case _:  # the fields of a struct are fields
+            inner = {}
+    for name, there in inner.items():
+        yield f"{path}.{name}"
+        yield from _inside(f"{path}.{name}", there)

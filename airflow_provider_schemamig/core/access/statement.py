@@ -82,7 +82,8 @@ def run_statement(
     spark = data.sparkSession
     _check_log_store(spark, place)
     view = f"schemamig_rows_{stamp.attempt}"
-    data.createOrReplaceTempView(view)
+    with session_settings(spark, {}):  # as it is, without what another thread has set for its own statement
+        _planned_as_given(data).createOrReplaceTempView(view)
     table = f"delta.{quote(spark_uri(place.uri))}"
     rows = select(fit.into, f"({select(fit.given, quote(view))})")
     source = guarded(rows, table, checks, fit.columns) if checks else rows
@@ -94,6 +95,20 @@ def run_statement(
             spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
+
+
+#: Settings of the statement that readers of CSV, JSON and Parquet, and Python functions, look at only when they are planned.
+_READ_WHEN_PLANNED = ("spark.sql.session.timeZone", "spark.sql.caseSensitive")
+
+
+def _planned_as_given(data: DataFrame) -> DataFrame:
+    """Return the rows as the session would show them: planned before the statement's settings are put on it, where they differ. They are
+    kept on the executors' disks then, until the write is over."""
+    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS
+
+    conf = data.sparkSession.conf
+    is_alike = all(str(conf.get(name)).lower() == MEANING_SETTINGS[name].lower() for name in _READ_WHEN_PLANNED)
+    return data if is_alike else data.localCheckpoint(eager=False)
 
 
 def _check_log_store(spark: SparkSession, place: PinnedTable) -> None:

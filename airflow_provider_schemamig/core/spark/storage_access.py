@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -129,15 +130,30 @@ def storage_access(spark: SparkSession, options: Mapping[str, str]) -> Iterator[
 
 @contextmanager
 def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings, and always put back what was there before: the session may be somebody's own."""
-    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, found in before.items():
-            if found is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, found)
+    """Set session settings, and always put back what was there before: the session may be somebody's own.
+
+    One thread at a time, of all that set some on the session: one would run its statement with the other's, and put them back for good.
+    """
+    with _lock_of(spark):
+        before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, found in before.items():
+                if found is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, found)
+
+
+_locks: dict[str, threading.RLock] = {}
+_adding = threading.Lock()
+
+
+def _lock_of(spark: SparkSession) -> threading.RLock:
+    """Return the session's lock. A session has many Python objects, and one of the JVM or of the Connect server."""
+    own = spark.session_id if hasattr(spark, "session_id") else spark._jsparkSession.hashCode()
+    with _adding:
+        return _locks.setdefault(str(own), threading.RLock())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings, settings_of
+from airflow_provider_schemamig.core.spark.storage_access import hadoop_settings, session_settings, settings_of
 from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
 
 OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
@@ -149,3 +152,49 @@ def test_the_proxy_of_the_shell_is_sparks_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NO_PROXY", "localhost,.example.org")
     assert "fs.s3a.proxy.host" not in hadoop_settings({"endpoint": "https://s3.example.org"})
     assert hadoop_settings({"region": "x"}) == proxied
+
+
+class Session:
+    """What a Connect session has of its settings; each use lets the other threads go on."""
+
+    session_id = "one"
+
+    def __init__(self, conf: dict[str, str]) -> None:
+        self.settings, self.conf = conf, self
+
+    def get(self, name: str, default: str | None) -> str | None:
+        time.sleep(0.001)
+        return self.settings.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        time.sleep(0.001)
+        self.settings[name] = value
+
+    def unset(self, name: str) -> None:
+        time.sleep(0.001)
+        self.settings.pop(name, None)
+
+
+def test_settings_of_two_threads_on_one_session_do_not_mix() -> None:
+    """A session has several Python objects: what they stand for is told by its id."""
+    shared = {"zone": "UTC"}
+    mixed: list[dict[str, str]] = []
+    done: list[str] = []
+
+    def work(name: str) -> None:
+        session: Any = Session(shared)
+        for number in range(5):
+            wanted = {"app": name, "number": str(number), "zone": name}
+            with session_settings(session, wanted), session_settings(session, {"inner": name}):
+                time.sleep(0.001)
+                if shared != {**wanted, "inner": name}:
+                    mixed.append(dict(shared))
+        done.append(name)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (mixed, sorted(done)) == ([], ["a", "b", "c"])
+    assert shared == {"zone": "UTC"}

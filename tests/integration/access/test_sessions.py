@@ -1,0 +1,60 @@
+"""Handles on sessions of the program's own: in another time zone, and used by two threads at once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.lake import Lake
+from tests.support.upgrades import two_releases
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    tables = "".join(f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP);" for name in ("t", "u"))
+    return two_releases(tmp_path, tables, tables, "")
+
+
+@pytest.mark.some(2, of="flows of Spark")
+def test_rows_of_a_session_in_another_zone_are_written_as_it_shows_them(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    """A reader of CSV asks for the zone only when it is planned."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    (tmp_path / "rows.csv").write_text("1,2020-01-01 00:00:00\n")
+    rows = session.read.schema("id BIGINT, ts TIMESTAMP").csv(str(tmp_path / "rows.csv"))
+    lake.env.writer("t", "1.0.0", spark=session).append(rows)
+    lake.env.writer("u", "1.0.0", spark=session).merge(rows, on=["id", "ts"])
+    lake.env.writer("u", "1.0.0", spark=session).merge(rows, on=["id", "ts"])
+    for name in ("t", "u"):
+        (row,) = lake.env.reader(name, "1.0.0").arrow().to_pylist()
+        assert row["ts"].timestamp() == 1577854800
+    assert session.conf.get("spark.sql.session.timeZone") == "America/New_York"
+
+
+@pytest.mark.some(2, of="flows of Spark")
+def test_two_threads_that_write_by_one_session_keep_their_numbers_apart(spark: SparkSession, lake: Lake) -> None:
+    session, skipped, count = spark.newSession(), list[bool](), 4
+
+    def work(name: str) -> None:
+        writer = lake.env.writer(name, "1.0.0", spark=session)
+        for number in range(count):
+            rows = session.range(number, number + 1).selectExpr("id", "CAST(NULL AS TIMESTAMP) AS ts")
+            skipped.append(writer.append(rows, txn=("load", number)).skipped)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("t", "u")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert skipped == [False] * 2 * count
+    for name in ("t", "u"):
+        assert sorted(row["id"] for row in lake.env.reader(name, "1.0.0").arrow().to_pylist()) == list(range(count))
+    assert session.conf.get("spark.databricks.delta.write.txnAppId", None) is None
