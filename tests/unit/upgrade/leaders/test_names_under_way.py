@@ -77,7 +77,8 @@ def test_a_lookup_is_not_read_meanwhile(tmp_path: Path) -> None:
 def test_a_preview_reads_a_lookup_by_its_columns_not_by_their_names(tmp_path: Path) -> None:
     """It showed y as x until the commit."""
     lake, _ = killed(tmp_path, (SWAPPED + KW, f'{SWAP}, rewrite("k", up="{LOOK}", lookups=["a"])'))
-    session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: MEANING_SETTINGS[name]))
+    conf = SimpleNamespace(get=lambda name, default: MEANING_SETTINGS[name])
+    session: Any = SimpleNamespace(conf=conf, sql=None)
     query = lake.env.reader("k", "1.1.0", spark=session).pin().query
     assert f"SELECT `id`, `y` AS `x`, `x` AS `y` FROM delta.`{lake.path('a').as_uri()}`" in query, query
 
