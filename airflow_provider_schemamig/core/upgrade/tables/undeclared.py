@@ -6,7 +6,6 @@ table's own log: the declaration of before would take it away.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from functools import cached_property
 
@@ -14,6 +13,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.metadata.clustering import Clustering
+from airflow_provider_schemamig.core.ledger.rows import IntentKind
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change, SetComment, SetProperty
 from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS
@@ -24,6 +24,8 @@ from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 #: The action of commits that keep history for longer (``pins``).
 PINNED = "pin"
+#: Who gives a table what is its own: somebody, and a way back.
+_GIVES_OWN = (None, IntentKind.ROLLBACK.value, IntentKind.TAKE_BACK.value)
 
 
 class UndeclaredBefore:
@@ -60,8 +62,8 @@ class UndeclaredBefore:
         found = then.properties.get(key)
         if found is None or key not in DEFAULT_HOURS:
             return found
-        made_by: str | None = None  # whose commit gave it this value, going back; None: somebody's
-        with contextlib.suppress(LogTruncated):
+        made_by: str | None = None  # what gave it this value, going back; None: somebody's commit
+        try:
             for version in range(then.version, -1, -1):
                 commit = read_commit(self._store, version)
                 if commit.metadata is None:
@@ -72,7 +74,9 @@ class UndeclaredBefore:
                         break
                     found = before
                 made_by = (about_of(commit) or {}).get("action")
-        return found if made_by is None else None
+        except LogTruncated:
+            return found  # rather too much history than too little
+        return found if made_by in _GIVES_OWN else None
 
     def _comment(self, then: Head, path: ColumnPath, declared: str | None) -> str | None:
         before = then.declaration(self._collection)

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
 from tests.support.lake import Crash, Lake, no_spark
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, refused, releases, two_releases
+from tests.unit.upgrade.plan.test_cleaned_logs import clean
 
 PLAIN = "CREATE TABLE t (id BIGINT);"
 LONG = f"CREATE TABLE t (id BIGINT) TBLPROPERTIES ('{LOG}' = 'interval 60 days', '{FILES}' = 'interval 60 days');"
@@ -126,6 +127,20 @@ def test_a_release_that_keeps_files_for_longer_than_their_log_is_refused(tmp_pat
         pin(lake.env, "t", "me", 2000)
     with refused("unsupported_property", "t"):
         lake.upgrade(lake.second)
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_a_retention_by_hand_is_back_after_each_rollback(tmp_path: Path, is_cleaned: bool) -> None:
+    """The second time the table has it by our own commit, or by one whose log before it is gone."""
+    lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
+    for key in (LOG, FILES):
+        foreign.set_property(lake.path("t"), key, "interval 50 days")
+    for _ in range(3):
+        lake.upgrade(lake.second)
+        commands.rollback(lake.env)
+        assert kept(lake) == ("interval 50 days", "interval 50 days")
+        if is_cleaned:
+            clean(lake.path("t"))
 
 
 def test_a_rollback_brings_no_retention_that_a_release_before_had_declared(tmp_path: Path) -> None:
