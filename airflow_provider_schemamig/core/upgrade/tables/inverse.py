@@ -101,7 +101,8 @@ def inverse_changes(
         after.append(ReorderColumns(ColumnPath(""), tuple(field.name for field in now.fields), order))
     if not drops:
         return InverseChanges(tuple(_possible([*changes, *after])), (), tuple(left))
-    clustered = {path.partition(".")[0] for path in blocker.clustered_by} & {drop.path.partition(".")[0] for drop in drops}
+    clustered_by = next((change.new for change in changes if isinstance(change, ChangeClustering)), blocker.clustered_by)
+    clustered = {path.partition(".")[0] for path in clustered_by} & {drop.path.partition(".")[0] for drop in drops}
     if blocker.files_came or clustered:
         # Writers of the release before do not know it: it must not ask for a value, nor give one.
         changes += [*relaxed(drops), *_without_default(drops)]

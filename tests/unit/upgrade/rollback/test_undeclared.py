@@ -224,3 +224,14 @@ def test_a_new_column_that_somebody_clustered_by_stays_behind(tmp_path: Path, wa
     assert not commands.status(lake.env).drifted
     lake.upgrade(lake.second)
     assert not commands.status(lake.env).drifted
+
+
+def test_a_new_column_that_the_release_clustered_by_goes_with_it(tmp_path: Path) -> None:
+    """The way back clusters the table as before, and drops the column then; another type may come in its place."""
+    plain = "CREATE TABLE t (id BIGINT) CLUSTER BY (id);"
+    found = releases(tmp_path, (plain, ""), ("CREATE TABLE t (id BIGINT, n INT) CLUSTER BY (n);", 'evolution("t")'))
+    lake = deployed(tmp_path, found[0], found[1])
+    commands.upgrade(lake.env, found[1], jobs=OnlineJobs())
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    assert [field["name"] for field in foreign.live_schema(lake.path("t"))] == ["id"]
+    assert foreign.clustered_by(lake.path("t")) == ["id"]
