@@ -140,12 +140,13 @@ def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on:
             return f"MERGE INTO {table} AS t USING ({rows}) AS s ON {same}{update}{insert}"
 
 
-def _settings(stamp: Stamp, txn: Txn | None) -> Mapping[str, str]:
-    settings = {"spark.databricks.delta.commitInfo.userMetadata": stamp.text}
-    if txn is not None:
-        settings["spark.databricks.delta.write.txnAppId"] = txn.app_id
-        settings["spark.databricks.delta.write.txnVersion"] = str(txn.number)
-    return settings
+def _settings(stamp: Stamp, txn: Txn | None) -> Mapping[str, str | None]:
+    """Return what marks the statement. Without a number of ours the session's own, of the program's other statements, do not count."""
+    return {
+        "spark.databricks.delta.commitInfo.userMetadata": stamp.text,
+        "spark.databricks.delta.write.txnAppId": None if txn is None else txn.app_id,
+        "spark.databricks.delta.write.txnVersion": None if txn is None else str(txn.number),
+    }
 
 
 # --- delta-rs ------------------------------------------------------------------------------------------------------------------------

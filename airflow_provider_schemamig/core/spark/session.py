@@ -45,6 +45,8 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.ansi.enabled": "true",
         "spark.sql.storeAssignmentPolicy": "ANSI",
         "spark.sql.caseSensitive": "false",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.legacy.charVarcharAsString": "false",
         "spark.sql.sources.partitionOverwriteMode": "STATIC",
         SUBSTITUTES: "false",
     }

@@ -129,23 +129,26 @@ def storage_access(spark: SparkSession, options: Mapping[str, str]) -> Iterator[
 
 
 @contextmanager
-def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings, and always put back what was there before: the session may be somebody's own.
+def session_settings(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Set session settings (None: take one away), and always put back what was there before: the session may be somebody's own.
 
     One thread at a time, of all that set some on the session: one would run its statement with the other's, and put them back for good.
     """
     with _lock_of(spark):
         before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
         try:
-            for name, value in settings.items():
-                spark.conf.set(name, value)
+            _set(spark, settings)
             yield
         finally:
-            for name, found in before.items():
-                if found is None:
-                    spark.conf.unset(name)
-                else:
-                    spark.conf.set(name, found)
+            _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 _locks: dict[str, threading.RLock] = {}

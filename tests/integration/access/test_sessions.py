@@ -58,3 +58,22 @@ def test_two_threads_that_write_by_one_session_keep_their_numbers_apart(spark: S
     for name in ("t", "u"):
         assert sorted(row["id"] for row in lake.env.reader(name, "1.0.0").arrow().to_pylist()) == list(range(count))
     assert session.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+
+
+@pytest.mark.some(2, of="flows of Spark")
+def test_settings_of_the_programs_own_do_not_touch_what_a_handle_writes(spark: SparkSession, lake: Lake) -> None:
+    """Numbers for its own statements, and another meaning of TIMESTAMP."""
+    session = spark.newSession()
+    own = {
+        "spark.databricks.delta.write.txnAppId": "mine",
+        "spark.databricks.delta.write.txnVersion": "7",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    }
+    for name, value in own.items():
+        session.conf.set(name, value)
+    rows = session.range(1).selectExpr("id", "CAST('2020-01-01T00:00:00+05:00' AS TIMESTAMP_LTZ) AS ts")
+    for _ in range(3):
+        lake.env.writer("t", "1.0.0", spark=session).append(rows)
+    found = lake.env.reader("t", "1.0.0").arrow().to_pylist()
+    assert [row["ts"].timestamp() for row in found] == [1577818800] * 3
+    assert {name: session.conf.get(name) for name in own} == own
