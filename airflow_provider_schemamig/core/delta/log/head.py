@@ -150,9 +150,13 @@ def read_head(store: ReadStore, at: int | None = None) -> Head:
 
 
 def head_at(store: ReadStore, version: int) -> Head:
-    """Return the head at a version that is mostly the newest one, which costs least to look at. Raises as ``read_head``."""
+    """Return the head at a version that is mostly the newest one, which costs least to look at; the newest, if the log was cleaned up to
+    there. Raises as ``read_head``."""
     newest = read_head(store)
-    return newest if newest.version == version else read_head(store, version)
+    try:
+        return newest if newest.version == version else read_head(store, version)
+    except LogTruncated:  # of a task that died long ago
+        return newest
 
 
 def another_table(store: ReadStore, head: Head, collection: CollectionName | None = None) -> AnotherTable:

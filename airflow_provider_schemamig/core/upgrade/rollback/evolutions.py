@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns, put_txns
-from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
+from airflow_provider_schemamig.core.delta.log.head import head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
@@ -106,20 +105,12 @@ def roll_back_tables(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> Rolled
     versions |= zip((step.collection for step in stay), leader.env.each(lambda step: _marked(leader, step), stay), strict=True)
     names = {step.collection: leader.state.entry(step.collection).stored_names for step in stay}
     changes = dict.fromkeys(rolled_back, ()) | {transition.collection: transition.changes for transition in transitions}
-    read = leader.env.each(lambda name: _head_at(leader, tables[name], versions[name]), changes)
+    # At our own commits: what somebody did to a table since is drift.
+    read = leader.env.each(lambda name: head_at(held_store(leader.env, leader.state, tables[name]), versions[name]), changes)
     for name, head in zip(changes, read, strict=True):
         names[name] = names_of(head) if name in rolled_back else names_after(leader.state.entry(name), changes[name], head)
     physical = {name: known.after for name, known in rolled_back.items()}
     return RolledBackTables(physical | {transition.collection: transition.after for transition in transitions}, versions, names)
-
-
-def _head_at(leader: LeaderView, table: HeldTable, version: int) -> Head:
-    """Return what our own commit made of a table: what somebody did to it since is drift."""
-    store = held_store(leader.env, leader.state, table)
-    try:
-        return head_at(store, version)
-    except LogTruncated:  # of a rollback that died long ago
-        return read_head(store)
 
 
 def _marked(leader: LeaderView, step: Evolve) -> int:
