@@ -6,6 +6,7 @@ Legacy protocol numbers imply features; going to feature lists must name all of 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -52,6 +53,7 @@ def effective_features(protocol: RawAction) -> frozenset[str]:
     return frozenset(by_name).union((protocol.get("readerFeatures") or ()) if reader >= FEATURE_READER else ())
 
 
+@functools.cache  # of each table's head it is asked several times
 def _implied(reader: int, writer: int) -> frozenset[str]:
     """Return what two legacy numbers say. Both have to: a table of (1,6) has identity columns, and no column mapping."""
     return named(row for row in FEATURES.values() if row.is_legacy and row.writer <= writer and row.reader <= reader)

@@ -177,8 +177,9 @@ def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
     after = dict(intent.after.properties)
     dropped = dict(begin.properties).keys() - after.keys()
     shorter = any(head.properties.get(key) == value != after.get(key, value) for key, value in begin.properties)  # longer is no drift
-    is_renamed = not shorter and dropped.isdisjoint(head.properties) and _is_renamed(state, intent, head)
-    return is_renamed and not _has_comments_of(begin, intent.after, head)
+    if shorter or not dropped.isdisjoint(head.properties) or _has_comments_of(begin, intent.after, head):
+        return False
+    return _is_renamed(state, intent, head)
 
 
 def _has_comments_of(begin: Declaration, after: Declaration, head: Head) -> bool:
