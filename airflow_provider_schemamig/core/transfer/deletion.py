@@ -56,12 +56,25 @@ def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> M
     in_doubt = any(shard.state is ShardState.BUILDING and state.is_before_restore(shard.generation) for shard in shards)
     claimed = _claims_of_live_tables(env, state) if in_doubt else {}
     committed = _maybe_committed(env, {shard.generation for shard in shards}) if in_doubt else set[Generation]()
-    reasons = env.each(functools.partial(_why_left, env, state, claimed, committed), shards)
+    given_back = _given_back(env) if state.given_out is not None else set[str]()
+    reasons = env.each(functools.partial(_why_left, env, state, claimed, committed, given_back), shards)
     return {shard.shard: reason for shard, reason in zip(shards, reasons, strict=True) if reason}
 
 
+def _given_back(env: EnvironmentRoot) -> set[str]:
+    """Return the places of tables that ``unmanage`` gave back, says the audit log: only a restored ledger has one of them as ours."""
+    with contextlib.suppress(SchemamigError):
+        return {entry.detail for entry in read_history(env) if entry.what == "unmanage"}
+    return set()
+
+
 def _why_left(
-    env: EnvironmentRoot, state: State, claimed: Mapping[ShardId | None, str], committed: Collection[Generation], shard: Shard
+    env: EnvironmentRoot,
+    state: State,
+    claimed: Mapping[ShardId | None, str],
+    committed: Collection[Generation],
+    given_back: Collection[str],
+    shard: Shard,
 ) -> str:
     try:
         head = look_at_head(env.table_store(shard.uri, shard.table_id))
@@ -71,6 +84,8 @@ def _why_left(
         return "a catalog manages it by now"
     if head.is_another:
         return MADE_ANEW
+    if env.table_location(shard.uri).uri in given_back:
+        return "the audit log shows that it was given back (`unmanage`), and the ledger that was restored has it as managed"
     if not state.is_before_restore(shard.retired_by or shard.generation):
         return ""
     if shard.state is ShardState.RETIRED:

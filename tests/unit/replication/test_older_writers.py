@@ -58,6 +58,7 @@ def test_an_append_by_an_older_writer_is_brought_with_the_default_that_the_origi
     assert two.declared_rows("b") == two.declared_rows("a")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("what", ["update", "delete"])
 @pytest.mark.parametrize("more", ["", ", d INT"], ids=["a type", "a type and a column"])
 def test_a_change_by_an_older_writer_before_the_swap_of_a_type_is_brought(tmp_path: Path, what: str, more: str) -> None:

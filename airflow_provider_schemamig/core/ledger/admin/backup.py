@@ -209,14 +209,16 @@ def _lost(env: EnvironmentRoot) -> Iterator[str]:
         state, entries = LedgerReader(env).state(), read_history(env)
     except (LedgerDamaged, InvalidLocation):  # what is wrong in the one was wrong before, and of the other the first commit has told
         return
-    found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(state, entry)]
+    found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(env, state, entry)]
     if found:
-        listed = "; ".join(dict.fromkeys(f"{entry.what} of generation {entry.generation}" for entry in found))
+        listed = "; ".join(dict.fromkeys(f"{entry.what} of {entry.collection or f'generation {entry.generation}'}" for entry in found))
         yield f"done since this backup, says the audit log: {listed}. The tables may be further than this ledger: see `schemamig status`"
         yield "to have a ledger of the tables as they are, move this one away and run `schemamig ledger rebuild`"
 
 
-def _is_lost(state: State, entry: HistoryEntry) -> bool:
+def _is_lost(env: EnvironmentRoot, state: State, entry: HistoryEntry) -> bool:
+    if entry.what == "unmanage":
+        return _is_managed_again(env, state, entry)
     if entry.generation is None:
         return False
     deployment, hold = state.deployments.get(Generation(entry.generation)), state.holds.get(Generation(entry.generation))
@@ -231,10 +233,22 @@ def _is_lost(state: State, entry: HistoryEntry) -> bool:
             return stage is not DeploymentState.ROLLED_BACK and not (entry.outcome == "begun" and (begun or is_over))
         case "cancel":
             return stage not in (None, DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
+        case "adopt":
+            return stage is None
         case "contract":
             return any(held.state is HoldState.OPEN and held.generation in ended_in(entry.detail) for held in state.holds.values())
         case _:
             return False
+
+
+def _is_managed_again(env: EnvironmentRoot, state: State, unmanaged: HistoryEntry) -> bool:
+    """Return whether a collection's rows are in the table that was given back, and it was no adoption since that took it again."""
+    for item in state.objects.values():
+        shard = state.shards.get(item.shard)
+        if shard is not None and unmanaged.detail in (shard.uri, env.table_location(shard.uri).uri):
+            taken = state.deployments.get(shard.generation)
+            return taken is None or taken.created_at < unmanaged.started_at
+    return False
 
 
 def _tables(env: EnvironmentRoot) -> Iterator[str]:

@@ -14,6 +14,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, newest_fence, put_fence
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
+from airflow_provider_schemamig.core.ledger.errors import LedByAnother
 from airflow_provider_schemamig.core.ledger.leadership import Leadership, check_authority, overtaken
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
@@ -284,6 +285,17 @@ def leading(state: State, generation: Generation, *, task: str, states: Sequence
         first = f"Run `schemamig promote --generation {generation}` first." if is_claimed else CLAIM_ANEW
         raise WrongState(generation=generation, state=deployment.state.value, task=task, first=first)
     return deployment, row
+
+
+def led_past(state: State, generation: Generation, fenced: LedByAnother) -> Outcome:
+    """Return the outcome of a task of a generation that is committed, and that a later one has followed: all that it had to do is done.
+
+    A try that is repeated cannot know that. Raises ``fenced`` where the generation is not committed."""
+    deployment = deployment_of(state, generation)
+    if deployment.state is not DeploymentState.COMMITTED:
+        raise fenced
+    note = f"generation {generation} is committed, and generation {fenced.winner} leads by now: nothing was left to do"
+    return Outcome(deployment.source, deployment.target, generation, None, (), pending_holds(state), (note,))
 
 
 def keep_fences(leader: LeaderView) -> None:

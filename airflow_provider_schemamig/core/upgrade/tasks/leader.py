@@ -15,14 +15,13 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.admin.maintenance import keep_short, maintain
-from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
+from airflow_provider_schemamig.core.ledger.errors import LedByAnother
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of, detail_of_alter, detail_of_ends, here
 from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import Paused
@@ -35,6 +34,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     deployment_of,
     keep_fences,
     lead,
+    led_past,
     no_open_deployment,
     no_open_hold,
     pending_holds,
@@ -54,9 +54,9 @@ from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill_all, without_spark
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import Preflight
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.tasks.read_only import plan_of_release, preflight, schema_age
+from airflow_provider_schemamig.core.upgrade.tasks.read_only import check_format, preflight, schema_age
 from airflow_provider_schemamig.credentials import blank_typed
-from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def cancel(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
@@ -88,7 +88,10 @@ def promote(
     approver = None if approved_by is None else blank_typed(approved_by)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     by = env.who or here()
-    state = pace.until_done(lambda: promotion.promote(env, generation, by, approver, bundle))
+    try:
+        state = pace.until_done(lambda: promotion.promote(env, generation, by, approver, bundle))
+    except LedByAnother as fenced:
+        return led_past(ledger.state(), generation, fenced)
     deployment = deployment_of(state, generation)
     epoch = state.leader.epoch if state.leader is not None else None
     listen(Event("promote", note=f"generation {generation} leads in epoch {epoch}"))
@@ -262,7 +265,7 @@ def upgrade(
     listen: Listener = silent,
 ) -> Outcome:
     """Return all tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
-    _check_format(env, release_dir, HoldOptions(end_hold, ignore_nodes))
+    check_format(env, release_dir, HoldOptions(end_hold, ignore_nodes))
     checked = preflight(
         env,
         release_dir,
@@ -323,21 +326,6 @@ def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> O
         return replace(before, stages=(), notes=(note,))
 
 
-def _check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:
-    """Refuse on an older ledger format, before anything is claimed, what could not be promoted, with all else that stands against it."""
-    ledger = LedgerReader(env)
-    state = ledger.state_or_none()
-    if state is None or state.is_current:
-        return
-    _, planned = plan_of_release(env, load_checked(release_dir), holds)
-    if planned.plan.is_empty and not planned.refusals:
-        return
-    try:
-        state.require_current("upgrade")
-    except LedgerFormatOld as old:
-        raise_refusals((*planned.refusals, old))
-
-
 def _led(
     env: EnvironmentRoot,
     generation: Generation,
@@ -350,7 +338,12 @@ def _led(
 ) -> Outcome:
     """Run one leader task under the generation's authority, and remember how it went; ``ended``: what is to say more of that."""
     started = pendulum.now("UTC")
-    leader = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
+    try:
+        leader = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)
+    except LedByAnother as fenced:
+        if states is not LED:  # maintenance is of the environment, not of a generation
+            raise
+        return led_past(LedgerReader(env).state(), generation, fenced)
 
     def taken_up() -> LeaderWriter:
         again = lead(env, generation, listen, task=task, states=states, seal_seconds=seal_seconds)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
@@ -45,6 +46,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.tail import follow_while_cl
 from airflow_provider_schemamig.core.upgrade.status import Status
 from airflow_provider_schemamig.core.upgrade.status import status as read_status
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import unfinished_rollbacks
+from airflow_provider_schemamig.exceptions import raise_refusals
 
 
 def plan(
@@ -79,6 +81,20 @@ def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) 
         return view, replace(found, refusals=(*found.refusals, *half_way))
 
     return consistent_look(LedgerReader(env).state_or_none, planned, lambda found: found[1].refusals)
+
+
+def check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:
+    """Refuse on an older ledger format, before anything is claimed, what could not be promoted, with all else that stands against it."""
+    state = LedgerReader(env).state_or_none()
+    if state is None or state.is_current:
+        return
+    _, planned = plan_of_release(env, load_checked(release_dir), holds)
+    if planned.plan.is_empty and not planned.refusals:
+        return
+    try:
+        state.require_current("upgrade")
+    except LedgerFormatOld as old:
+        raise_refusals((*planned.refusals, old))
 
 
 def preflight(

@@ -75,7 +75,7 @@ def check(lake: Lake, at: int) -> None:
             assert [{key: row[key] for key in WRITTEN} for row in rows] == [WRITTEN], (at, release)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("act", [exchange, add_again])
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("way", ["there", "back"])
@@ -97,6 +97,7 @@ def test_names_after_our_commit_are_ours(tmp_path: Path, way: str, last: str, ac
     raise AssertionError("it never ended")
 
 
+@pytest.mark.some(28, of="histories at each moment")
 def test_names_after_a_commit_of_compare_and_evolve_are_ours(tmp_path: Path) -> None:
     base, _ = at_two(tmp_path / "base", ADDED)
     commands.contract(base.env, at_once=True)

@@ -39,13 +39,14 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.tables import foreign
-from tests.support.upgrades import claimed, expanded, promoted, refused, same_as_new, whole
+from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, same_as_new, whole
 
 pytestmark = pytest.mark.some(12, of="take-overs")
 
 SECOND = Generation(2)
 FLIGHT = {"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}
 FLIGHTS = CollectionName("flights")
+ONE, TWO, THREE = (f"CREATE TABLE t (id BIGINT{more});" for more in ("", ", x STRING", ", x STRING, y STRING"))
 
 
 @pytest.fixture
@@ -245,6 +246,24 @@ def test_a_second_generation_after_the_commit_does_nothing(lake: Lake) -> None:
     with refused("fenced"):
         commands.promote(lake.env, slow)
     assert commands.preflight(lake.env, lake.second, claim_id="slow", jobs=no_spark).generation is None
+
+
+def test_a_task_of_a_committed_generation_that_is_tried_again_after_the_next_one_leads_finds_it_done(tmp_path: Path) -> None:
+    """Its worker died before it could say so, and the next run waited for no more than the commit."""
+    first, second, third = releases(tmp_path, (ONE, ""), (TWO, 'evolution("t")'), (THREE, 'evolution("t")'))
+    lake = deployed(tmp_path, first, second)
+    lake.upgrade(second, claim_id="first run")
+    promoted(lake, third, claim_id="second run")
+    for verb in (commands.promote, commands.expand, commands.cutover, commands.cleanup):
+        with unwritten_tables(lake):
+            done = verb(lake.env, SECOND)
+        assert (str(done.target), done.stages) == ("1.1.0", ())
+        assert "generation 2 is committed, and generation 3 leads by now" in done.notes[0]
+    with unwritten_tables(lake), refused("fenced"):
+        lead(lake.env, SECOND, silent, task="compact")
+    commands.expand(lake.env, Generation(3))
+    commands.cutover(lake.env, Generation(3))
+    whole(lake)
 
 
 # --- zombies -------------------------------------------------------------------------------------------------------------------------
