@@ -7,7 +7,7 @@ the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``
 (optional, with ``match``: {column: what a row that is there gets in it, of the aliases ``s`` for what comes and ``t`` for that row};
 of other columns what comes), ``inserts`` (optional: the same for a row that is not there, of ``s``), ``filled`` (optional: the one column
 of the target that the changes gave values, see below), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text),
-``collection`` (optional, for errors), and ``changes``:
+``collection`` (optional, for errors), ``text_partitions`` (optional: see ``without_texts_kept_as_null``), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,

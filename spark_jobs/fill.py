@@ -3,8 +3,8 @@
 Request: ``shard_uri`` (an existing Delta table), ``storage_options``, ``query`` (Spark SQL over the names in ``inputs``),
 ``inputs`` {view: {"uri", "version" | null for the newest, "projection" (select list), "shard" (optional, names it in the result)}},
 ``columns`` (filled by name from the query's), ``mode`` "append" | "overwrite", ``txn_app_id``, ``txn_version``, ``user_metadata`` (a
-JSON object as text), ``collection`` (optional, for errors), ``one_partition`` (optional: all rows belong to one partition). Names are
-validated by the caller.
+JSON object as text), ``collection`` (optional, for errors), ``text_partitions`` (optional: see ``without_texts_kept_as_null``),
+``one_partition`` (optional: all rows belong to one partition). Names are validated by the caller.
 
 Result: ``rows`` written, ``table_version`` of the commit, ``inputs`` {shard or view: version read}, ``seconds``, ``skipped``.
 ``skipped``: Delta made no commit because this very fill is in the table already; rows, version and inputs are then that commit's, found
@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.schema.sql import without_texts_kept_as_null
 from airflow_provider_schemamig.core.spark.storage_access import session_settings, storage_access
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.transactions import write_once
@@ -42,8 +43,9 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         shard = table_sql(request["shard_uri"])
         inputs = {source.get("shard", view): register_input(spark, view, source) for view, source in request["inputs"].items()}
         # The query's columns are taken by name: two of one type that changed places would go unseen.
-        columns = ", ".join(quote(column) for column in request["columns"])
-        statement = f"{_INSERT[request['mode']]} {shard} ({columns}) SELECT {columns} FROM (\n{request['query']}\n)"
+        columns = ", ".join(map(quote, request["columns"]))
+        query = without_texts_kept_as_null(request["query"], request["columns"], request.get("text_partitions", ()))
+        statement = f"{_INSERT[request['mode']]} {shard} ({columns}) SELECT {columns} FROM (\n{query}\n)"
         try:
             with session_settings(spark, _ONE_FILE_OPEN if request.get("one_partition") else {}):
                 written = write_once(spark, request["shard_uri"], statement, request, {"inputs": inputs})

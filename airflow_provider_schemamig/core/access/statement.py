@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.access.arrow.checks import unlike_part
 from airflow_provider_schemamig.core.access.arrow.read import arrow_schema, check_honest, show
-from airflow_provider_schemamig.core.access.errors import NeedsSpark
+from airflow_provider_schemamig.core.access.errors import InvalidArgument, NeedsSpark
 from airflow_provider_schemamig.core.access.key_checks.arrow import check_rows
 from airflow_provider_schemamig.core.access.key_checks.guard import Check
 from airflow_provider_schemamig.core.access.key_checks.sql import explained, guarded
@@ -20,10 +20,11 @@ from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL, not_by_delta_rs, text_partitions
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DELTA_RS_APPENDS, INVARIANT
 from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
-from airflow_provider_schemamig.core.schema.sql import quote
+from airflow_provider_schemamig.core.schema.sql import quote, without_texts_kept_as_null
 from airflow_provider_schemamig.core.storage import UnsafeLogStore, needs_log_store, require_safe_log_store, spark_uri
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ def run_statement(
     with session_settings(spark, {}):  # as it is, without what another thread has set for its own statement
         _planned_as_given(data).createOrReplaceTempView(view)
     table = f"delta.{quote(spark_uri(place.uri))}"
-    rows = select(fit.into, f"({select(fit.given, quote(view))})")
+    rows = without_texts_kept_as_null(
+        select(fit.into, f"({select(fit.given, quote(view))})"), fit.columns, text_partitions(place.live.declaration)
+    )
     source = guarded(rows, table, checks, fit.columns) if checks else rows
     try:
         with (
@@ -177,6 +180,7 @@ def append_arrow(
         return
     transactions = [] if txn is None else [Transaction(txn.app_id, txn.number)]
     rows = _filled_up(show(show(data, fit.given), fit.into), place)
+    _check_partitions(rows, place, collection)
     check_rows(rows, table, checks, options, collection, place)
     write_deltalake(
         table,
@@ -189,10 +193,28 @@ def append_arrow(
     )
 
 
+def _check_partitions(rows: pa.Table, place: PinnedTable, collection: CollectionName) -> None:
+    """Raise InvalidArgument for a text that no partition column keeps."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in text_partitions(place.live.declaration):
+        if pc.any(pc.is_in(rows[name], pa.array(KEPT_AS_NULL))).as_py():
+            raise InvalidArgument(
+                collection=collection,
+                what=f"a value of {name}, by which the table is partitioned,",
+                given=" or ".join(map(repr, KEPT_AS_NULL)),
+                rule="NULL, which Delta keeps for it, or another value",
+            )
+
+
 def check_appendable(place: PinnedTable, collection: CollectionName) -> None:
     """Raise NeedsSpark for a table with a rule that delta-rs would not keep."""
     check_honest(place.head, collection, DELTA_RS_APPENDS, "appending")
     _check_expressions(place, collection)
+    if (partition := not_by_delta_rs(place.live.declaration)) is not None:
+        because = f"delta-rs may write other values into {partition}, by which the table is partitioned"
+        raise NeedsSpark(collection=collection, doing="appending", because=because)
     for path, column in walk(place.live.fields):
         if isinstance(column.type, Primitive) and varchar_length(column.type.name) is not None:
             raise NeedsSpark(collection=collection, doing="appending", because=f"nothing would check the length of {path}")

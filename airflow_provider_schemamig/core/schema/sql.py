@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 
-__all__ = ["quote", "string_sql", "type_sql"]
+__all__ = ["quote", "string_sql", "type_sql", "without_texts_kept_as_null"]
 
 
 def string_sql(text: str) -> str:
     """Write a text as a string literal of Spark SQL, on one line."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
+
+
+def without_texts_kept_as_null(query: str, columns: Sequence[str], text_partitions: Collection[str]) -> str:
+    """Return the query of these columns, failing for a text in one of ``text_partitions`` that Spark would write NULL for."""
+    if not set(columns) & set(text_partitions):
+        return query
+    return f"SELECT {', '.join(_kept(name) if name in text_partitions else quote(name) for name in columns)} FROM (\n{query}\n)"
+
+
+def _kept(column: str) -> str:
+    texts, name = ", ".join(map(string_sql, KEPT_AS_NULL)), quote(column)
+    message = string_sql(f"{column}, by which the table is partitioned, is {' or '.join(map(repr, KEPT_AS_NULL))}: Delta keeps NULL for it")
+    return f"IF({name} IN ({texts}), raise_error({message}), {name}) AS {name}"
 
 
 def type_sql(data_type: DataType) -> str:

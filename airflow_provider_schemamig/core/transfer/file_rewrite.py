@@ -38,6 +38,7 @@ from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
 from airflow_provider_schemamig.core.schema.delta_json import VARCHAR_KEY
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL, ONE_TEXT
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import FEATURES, TYPE_CHANGES
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import Store, require_safe_log_store
@@ -119,10 +120,10 @@ def rewrite_files(
     try:
         if rewriting.clusters:
             rows = _cluster(env, store, folder, collection, head, files, rewriting, jobs)
+            added = files_in(env, store, folder, collection, data_change=rewriting.data_change)
+            _check_rows(collection, files, rows)
         else:
-            rows = _write(env, tag.generation, store, folder, collection, head, files, rewriting, jobs)
-        added = files_in(env, store, folder, collection, data_change=rewriting.data_change)
-        _check_same(collection, files, added, rows)
+            added, rows = _write(env, tag.generation, store, folder, collection, head, files, rewriting, jobs)
     except Exception:
         store.delete_tree(folder)
         raise
@@ -147,11 +148,51 @@ def _write(
     files: Sequence[RawAction],
     rewriting: Rewriting,
     jobs: JobRunner,
-) -> int:
-    """Write with Spark the rows of ``files`` in today's schema to new files below ``folder``. Returns how many rows were written."""
+) -> tuple[list[RawAction], int]:
+    """Write with Spark the rows of ``files`` in today's schema to new files below ``folder``. Return the new files, and their rows.
+
+    Equal values of a partition have more than one text, and Spark has its own: of an empty one it makes NULL. A file stays in the
+    partition, to the letter, that its rows were in. So where Spark's texts are not those of the files, partitions are written one by one.
+    """
     target = _plain(head, rewriting.values)
     make_table(store, folder, rewriting.operation, [{"protocol": target.protocol}, {"metaData": target.metadata}])
-    columns = [column["name"] for column in target.schema["fields"]]
+    added: dict[FileId, RawAction] = {}
+    rows = 0
+    for number, part in enumerate(_parts(head, files), start=1):
+        written = _write_part(env, generation, store, folder, collection, head, part, rewriting, jobs, number)
+        _check_rows(collection, part, written)
+        new = [file for file in files_in(env, store, folder, collection, data_change=rewriting.data_change) if file_id(file) not in added]
+        added.update((file_id(file), file) for file in _in_their_partitions(collection, part, new))
+        rows += written
+    return list(added.values()), rows
+
+
+def _parts(head: Head, files: Sequence[RawAction]) -> list[Sequence[RawAction]]:
+    """Return what is written by one statement each: all of it, or a partition where Spark may call it otherwise than who wrote it."""
+    partitioned = head.metadata.get("partitionColumns") or ()
+    types = {field["type"] for field in head.schema["fields"] if field["name"] in partitioned}
+    if types <= ONE_TEXT and not any(set(KEPT_AS_NULL) & {*(file.get("partitionValues") or {}).values()} for file in files):
+        return [files]
+    parts: dict[str, list[RawAction]] = {}
+    for file in files:
+        parts.setdefault(partition_of(file), []).append(file)
+    return list(parts.values())
+
+
+def _write_part(
+    env: EnvironmentRoot,
+    generation: Generation,
+    store: Store,
+    folder: str,
+    collection: CollectionName,
+    head: Head,
+    files: Sequence[RawAction],
+    rewriting: Rewriting,
+    jobs: JobRunner,
+    number: int,
+) -> int:
+    """Write the rows of ``files`` by one statement, the ``number``-th of the folder. Return how many rows were written."""
+    columns = [column["name"] for column in head.schema["fields"]]
     with scratch(env, generation, f"{collection}-{rewriting.operation}", _readable(head), files) as uri:
         request = {
             "collection": collection,
@@ -163,7 +204,7 @@ def _write(
             "mode": "append",
             "one_partition": len(set(map(partition_of, files))) == 1,
             "txn_app_id": folder,
-            "txn_version": 1,
+            "txn_version": number,
             "user_metadata": canonical({RESERVED_PREFIX: {"action": rewriting.operation, "folder": folder}}),
         }
         return int(jobs.run("fill", request)["rows"])
@@ -241,15 +282,21 @@ def _plain_type(data_type: Any, kept: Sequence[str]) -> Any:
     return {**data_type, **plain}
 
 
-def _check_same(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction], rows: int) -> None:
-    """Check that there are as many rows as before, in partitions that were there before (a partition's text depends on a session's time
-    zone)."""
+def _check_rows(collection: CollectionName, files: Sequence[RawAction], rows: int) -> None:
+    """Check that there are as many rows as before."""
     before = rows_in_files(files)
     if before is not None and before != rows:
         raise FilesDiffer(collection=collection, what=f"{rows:,} rows", expected=f"{before:,}")
-    known = set(map(partition_of, files))
-    if strange := set(map(partition_of, added)) - known:
+
+
+def _in_their_partitions(collection: CollectionName, files: Sequence[RawAction], added: Sequence[RawAction]) -> list[RawAction]:
+    """Return the new files of one statement in the very partitions of the ``files`` that it read."""
+    known, found = set(map(partition_of, files)), set(map(partition_of, added))
+    if len(known) == 1 and len(found) <= 1:
+        return [{**file, "partitionValues": files[0].get("partitionValues") or {}} for file in added]
+    if strange := found - known:
         raise FilesDiffer(collection=collection, what=f"the partition {min(strange)}", expected=", ".join(sorted(known)[:3]))
+    return list(added)
 
 
 def _commit(

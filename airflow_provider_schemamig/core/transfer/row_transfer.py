@@ -43,6 +43,7 @@ class RowTransfer:
     own: CollectionName
     projection: str
     columns: tuple[str, ...]
+    text_partitions: tuple[str, ...]
     lookups: tuple[Lookup, ...] = ()
     match: tuple[str, ...] = ()
     #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
@@ -82,6 +83,7 @@ class RowTransfer:
             "storage_options": dict(env.options),
             "query": self.bound_query,
             "columns": list(self.columns),
+            "text_partitions": list(self.text_partitions),
             "txn_app_id": self.chain.txn_app_id(lo),
             "txn_version": TXN_VERSION,
             "user_metadata": self.chain.user_metadata(lo, hi),

@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.names import RESERVED_PREFIX, STREAM_PREFIX
 from airflow_provider_schemamig.core.replication.stream.apply import VIEW, EventTable, query_of
 from airflow_provider_schemamig.core.replication.stream.checkpoint import RESTORE, CheckpointMoved, Span, note_of
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping as Mapped
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import ROW_TRACKING
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from airflow_provider_schemamig.core.spark.runners import JobRunner
@@ -88,6 +89,7 @@ def copy_rows(source: EventTable, event: SchemaEntry, target: EventTable, mappin
         "query": query,
         "inputs": {VIEW: {"uri": source.uri, "version": source.head.version, "projection": projection}},
         "columns": list(mapping.fit.columns),
+        "text_partitions": list(text_partitions(head.declaration(collection))),
         "mode": "append",
         "txn_app_id": folder,
         "txn_version": 1,

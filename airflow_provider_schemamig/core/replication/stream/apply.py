@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.replication.stream.compatibility import Map
 from airflow_provider_schemamig.core.replication.stream.events import EventBatch
 from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
 from airflow_provider_schemamig.core.replication.stream.lineage import came_from
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
 from airflow_provider_schemamig.core.schema.expressions.parse import allows_null, column_references
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
@@ -90,6 +91,7 @@ def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Ma
                 "collection": span.stream.collection,
                 "storage_options": {**source.env.options, **target.env.options},
                 "columns": list(mapping.fit.columns),
+                "text_partitions": list(text_partitions(target.head.declaration(span.stream.collection))),
                 "txn_app_id": span.txn_app_id,
                 "txn_version": span.hi,
                 "user_metadata": span.user_metadata,

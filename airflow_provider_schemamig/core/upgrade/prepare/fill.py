@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.queries.query import bind
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -135,6 +136,7 @@ def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, 
         "query": bind(build.fill or "", views),
         "inputs": inputs,
         "columns": [column.name for column in build.declaration.fields],
+        "text_partitions": list(text_partitions(build.declaration)),
         "mode": "append" if number == 1 else "overwrite",
         "txn_app_id": Fence(env_id=state.config.env_id, shard=row.shard, epoch=epoch).app_id,
         "txn_version": epoch * EPOCH_STRIDE + number,

@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, quote
 from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
 from airflow_provider_schemamig.core.release.queries.query import placeholders
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import LinkChain
@@ -68,6 +69,7 @@ def forward_transfer(state: State, deployment: Deployment, stage: Copy, chain: s
         own=stage.source,
         projection=stage.projection,
         columns=_columns(stage.declaration),
+        text_partitions=text_partitions(stage.declaration),
         lookups=tuple(lookups),
     )
 
@@ -108,6 +110,7 @@ def backward_transfer(
         own=step.collection,
         projection=_select_list(_columns(step.new)),
         columns=_columns(step.old),
+        text_partitions=text_partitions(step.old),
         lookups=tuple(lookups),
         match=tuple(key.columns) if key is not None else (),
     )
