@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
+from airflow_provider_schemamig.operators.read_only import claim_id
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
 from airflow_provider_schemamig.operators.reports import chunks
 from airflow_provider_schemamig.visible import visible
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.progress import Listener
     from airflow_provider_schemamig.core.replication.model import StreamSettings
     from airflow_provider_schemamig.core.replication.replicate import Replicated
-    from airflow_provider_schemamig.core.replication.restore.restore import RestoredRows
     from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
 
@@ -205,7 +205,7 @@ class RestoreCollectionOperator(StreamOperator):
     """Make a target's collection anew from its origin's rows at one version, after which its stream goes on from there.
 
     Refused where the target would silently lose something: rows of its own (``RestoreWouldLose``), or columns (``RestoreChangesSchema``).
-    Returns ``{"version", "table_version", "rows"}``; the last two are None if a try before this one had done it and could not say so.
+    Returns ``{"version", "table_version", "rows"}``, also where a try before this one had done it and could not say so.
 
     :param collection: (templated) its name.
     :param version: (templated) of the origin's table; None or empty: its newest.
@@ -231,30 +231,19 @@ class RestoreCollectionOperator(StreamOperator):
         self.allow_schema_change = allow_schema_change
         self.allow_lossy = allow_lossy
 
-    def execute(self, context: Context) -> dict[str, int | None]:
-        from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer
-
-        try:
-            done = self._restore()
-        except RestoreNotNewer as error:
-            if context["ti"].try_number == 1:
-                raise
-            # The first try was not refused, so it got as far as the commit before its worker died.
-            self.log.info("A try before this one restored it: %s", error.message)
-            return {"version": error.at, "table_version": None, "rows": None}
-        return {"version": done.version, "table_version": done.table_version, "rows": done.rows}
-
-    def _restore(self) -> RestoredRows:
+    def execute(self, context: Context) -> dict[str, int]:
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.names import collection_name
 
         _, target = self.hooks
-        return commands.restore_rows(
+        done = commands.restore_rows(
             *self.ends,
             collection_name(self.collection),
             version=as_number("version", self.version),
             allow_schema_change=as_flag("allow_schema_change", self.allow_schema_change),
             allow_lossy=as_flag("allow_lossy", self.allow_lossy),
+            claim_id=claim_id(context),
             jobs=target.job_runner,
             listen=self.listener(),
         )
+        return {"version": done.version, "table_version": done.table_version, "rows": done.rows}

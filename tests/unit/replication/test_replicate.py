@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
-from airflow_provider_schemamig.core.replication.restore.restore import restore
+from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree
+from tests.support.lake import Crash
 from tests.support.replicas import Replicas, make_replicas
 from tests.support.rows.tables import enable_change_data
 from tests.support.tables import foreign
@@ -125,3 +127,39 @@ def test_a_target_that_was_made_anew_is_not_written_to(two: Replicas) -> None:
     before = tree(two.path("b"))
     assert two.state("a", "b").error == "another_table"
     assert tree(two.path("b")) == before
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_restore_that_is_tried_again_is_found_done_only_if_it_was(two: Replicas, moment: str) -> None:
+    """A worker dies before the commit, and the stream moves on; or after it, and could not say so."""
+    two.insert("a", {"id": 1, "v": "x"}, {"id": 2, "v": "y"})
+    two.bring("a", "b")
+    a, target = two.env("a"), two.env("b")
+    again = functools.partial(
+        restore, a, target, CollectionName("trips"), allow_lossy=True, claim_id="airflow:replicas/monday/restore", jobs=two.runner
+    )
+    two.change("b", lambda row: {**row, "v": "wrong"})
+    two.insert("a", {"id": 3})
+    if moment == "before":
+        two.runner.before = lambda job, request: crash() if job == "fill" else None
+        with pytest.raises(Crash):
+            again()
+        two.runner.before = None
+        two.bring("a", "b")
+        with pytest.raises(RestoreNotNewer):
+            again()
+        assert two.rows("b") != two.rows("a")
+    else:
+        first = again()
+        two.insert("a", {"id": 4})
+        two.bring("a", "b")
+        two.insert("b", {"id": 100})
+        before = two.rows("b")
+        assert again() == first
+        assert two.rows("b") == before
+        with pytest.raises(RestoreNotNewer):
+            restore(a, target, CollectionName("trips"), allow_lossy=True, claim_id="tuesday", jobs=two.runner)
+
+
+def crash() -> None:
+    raise Crash("the worker is killed")

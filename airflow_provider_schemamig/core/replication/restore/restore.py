@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
-from airflow_provider_schemamig.core.delta.log.listing import commit_key
+from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -67,13 +67,14 @@ _TRIES = 3
 class Wish:
     """What a restore is asked for. ``version`` None: the origin's newest. ``allow_schema_change``, ``allow_lossy``: it may take away what
     of the target's columns and own rows the origin does not have. ``is_first``: of a target without rows, where there is nothing to take
-    away. ``depth``: how many previous schemas are no change."""
+    away. ``depth``: how many previous schemas are no change. ``claim_id``: what its commit is known by."""
 
     version: int | None = None
     allow_schema_change: bool = False
     allow_lossy: bool = False
     is_first: bool = False
     depth: int = 1
+    claim_id: str | None = None
 
     @property
     def takes_away(self) -> bool:
@@ -123,21 +124,41 @@ def restore(
     version: int | None = None,
     allow_schema_change: bool = False,
     allow_lossy: bool = False,
+    claim_id: str | None = None,
     jobs: Jobs,
     listen: Listener = silent,
 ) -> RestoredRows:
     """Make the target's rows those of the origin at ``version``, and let the stream go on from there.
+
+    ``claim_id``: what is done under it is one restore, however often it is asked for, unless the stream was restored anew since.
 
     Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, LoopingStream; ShardMoving, OriginUpgrading; NotInRelease if an end
     has no such collection; what reading the origin raises if its version cannot be read (any more).
     """
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
-    done = try_restore(ends, collection, Wish(version, allow_schema_change, allow_lossy), jobs)
+    wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
+    done = _done_before(ends, collection, wish) or try_restore(ends, collection, wish, jobs)
     stream, now = ends.stream(collection), pendulum.now("UTC")
     known = read_state(target, stream) or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
     write_state(target, replace(restored_at(known, done), updated_at=now))
     return done
+
+
+def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> RestoredRows | None:
+    """Return what the stream's last restore was, if it was made under the same claim: by a try that could not say so any more."""
+    if wish.claim_id is None or collection not in ends.target.state.objects:
+        return None
+    table = table_at(ends.target.env, ends.target.state.shard_of(collection))
+    try:
+        for commit in commits_since_restore(ends.stream(collection), table):
+            if commit.is_restore and commit.about.get("claim_id") == wish.claim_id:
+                about, info = commit.about, read_commit(table.store, commit.version).info
+                rows = int(info["operationParameters"]["rows"])
+                return RestoredRows(ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"]))
+    except LogTruncated:  # it was longer ago than the tries of a task lie apart
+        pass
+    return None
 
 
 def try_restore(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
@@ -210,7 +231,7 @@ def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaE
     if not wish.takes_away:  # what the origin follows, too, and brought rows while they were copied, brings them again
         check_others(stream, [other for other in positions if not other.is_followed], table)
     txns |= other_txns(stream, table, positions)
-    over = RestoredOver(table.head.version, other_checkpoints(now, stream, source, positions))
+    over = RestoredOver(table.head.version, other_checkpoints(now, stream, source, positions), wish.claim_id)
     span = Span(stream, shard, txn_position(known, live), hi, fingerprint(entry.declared), commit_hash(source.table.store, hi), over)
     return CopyPlace(table, span, txns, beside_others=wish.allow_lossy)
 

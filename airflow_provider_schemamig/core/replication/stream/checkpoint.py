@@ -58,11 +58,12 @@ class OtherCheckpoint:
 class RestoredOver:
     """What a restore was made over: version ``version`` of the target's table. What was appended after that is still there.
 
-    ``others``: of third environments whose rows came along.
+    ``others``: of third environments whose rows came along. ``claim_id``: under which it was made, so that whoever repeats it finds it.
     """
 
     version: int
     others: tuple[OtherCheckpoint, ...]
+    claim_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,13 @@ class Span:
         """Return ``{"schemamig": {"action", "commit_hash", "hi", "lo", "origin", "schema_hash", "shard"}}``.
 
         It is the same for whoever brings the batch. A restore's has ``"over"``, and ``"others"``: ``{"commit_hash", "hi", "origin",
-        "shard"}`` each.
+        "shard"}`` each, and ``"claim_id"`` if it has one.
         """
         about: dict[str, Any] = {"shard": self.shard, "lo": self.since.version, "hi": self.hi, "schema_hash": self.schema_hash}
         about |= {"action": self.action, "origin": self.stream.origin, "commit_hash": self.commit_hash}
         if self.over is not None:
             about |= {"over": self.over.version, "others": [asdict(other) for other in self.over.others]}
+            about |= {"claim_id": self.over.claim_id} if self.over.claim_id is not None else {}
         return canonical({RESERVED_PREFIX: about})
 
 

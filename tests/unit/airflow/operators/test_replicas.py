@@ -40,6 +40,7 @@ from tests.support.airflow.final_refusals import fails_for_good
 NOW = pendulum.datetime(2026, 11, 22, 12)
 ENDS = ("opened us", "opened eu")
 CONTEXT: Any = {}
+RESTORING: Any = {"ti": SimpleNamespace(dag_id="replicas", run_id="monday", task_id="restore")}
 
 
 def stream(name: str = "flights", **found: Any) -> StreamState:
@@ -290,24 +291,23 @@ def test_a_restore_gets_what_the_run_was_given(
 
     def run(origin: object, target: object, collection: str, **options: Any) -> Any:
         calls.append((origin, target, collection, options["version"], options["allow_schema_change"], options["allow_lossy"]))
+        assert options["claim_id"] == "airflow:replicas/monday/restore"
         return SimpleNamespace(version=12, table_version=7, rows=3)
 
     monkeypatch.setattr(restore, "restore", run)
     operator = RestoreCollectionOperator(task_id="restore", origin="us", target="eu", collection="flights", **arguments)
-    assert operator.execute(CONTEXT) == {"version": 12, "table_version": 7, "rows": 3}
+    assert operator.execute(RESTORING) == {"version": 12, "table_version": 7, "rows": 3}
     assert calls == [(*ENDS, "flights", *expected)]
 
 
 @pytest.mark.parametrize("tried", [1, 2])
-def test_a_restore_whose_worker_died_is_found_done(core: Core, monkeypatch: pytest.MonkeyPatch, tried: int) -> None:
+def test_a_restore_that_is_refused_fails_in_every_try(core: Core, monkeypatch: pytest.MonkeyPatch, tried: int) -> None:
+    """Whether a try before it restored is for the target's log to say, not for the number of tries."""
     monkeypatch.setattr(restore, "restore", raising(RestoreNotNewer(collection="flights", version=12, at=12)))
     operator = RestoreCollectionOperator(task_id="restore", origin="us", target="eu", collection="flights")
-    context: Any = {"ti": SimpleNamespace(try_number=tried)}
-    if tried == 1:
-        with fails_for_good(RestoreNotNewer):
-            operator.execute(context)
-    else:
-        assert operator.execute(context) == {"version": 12, "table_version": None, "rows": None}
+    context: Any = {"ti": SimpleNamespace(**vars(RESTORING["ti"]), try_number=tried)}
+    with fails_for_good(RestoreNotNewer):
+        operator.execute(context)
 
 
 def raising(error: Exception) -> Callable[..., Any]:
