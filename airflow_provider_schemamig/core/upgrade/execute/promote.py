@@ -111,12 +111,12 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
-        is_leader = _is_leader(state, deployment)
-        if is_leader and not deployment.rolling_back:
+        leads = is_leader(state, deployment)
+        if leads and not deployment.rolling_back:
             return []
         state.require_current("promote")
         check_not_paused(state, "promote", names)
-        if is_leader:  # under another epoch than the rollback, which has deleted nothing yet, and ends at its next write
+        if leads:  # under another epoch than the rollback, which has deleted nothing yet, and ends at its next write
             return [Put(Leader(generation, next_epoch(state), pendulum.now("UTC"))), Put(replace(deployment, rolling_back=False))]
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
@@ -139,7 +139,7 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
     return ledger.transact(decide)
 
 
-def _is_leader(state: State, deployment: Deployment) -> bool:
+def is_leader(state: State, deployment: Deployment) -> bool:
     """Return whether the deployment leads already; refused if it never may again."""
     generation, leader = deployment.generation, state.leader
     if leader is not None and leader.generation > generation:

@@ -182,8 +182,13 @@ def behind(env: EnvironmentRoot, generation: Generation, collections: Sequence[s
 
 
 def approved(env: EnvironmentRoot, generation: Generation) -> bool:
-    """Return whether the generation's plan is approved."""
-    return promotion.is_approved(LedgerReader(env).state(), generation)
+    """Return whether the generation's plan is approved, or it was promoted without that.
+
+    Raises PlanRejected, WrongState where it was given up, Fenced where another one leads: nobody can approve it any more."""
+    state = LedgerReader(env).state()
+    deployment = deployment_of(state, generation)
+    is_over = deployment.state is DeploymentState.COMMITTED
+    return promotion.is_approved(state, generation) or is_over or promotion.is_leader(state, deployment)
 
 
 def plan_digest(env: EnvironmentRoot, generation: Generation) -> str:

@@ -266,6 +266,21 @@ def test_a_task_of_a_committed_generation_that_is_tried_again_after_the_next_one
     whole(lake)
 
 
+def test_a_gate_waits_no_longer_for_a_generation_that_nobody_can_approve_any_more(lake: Lake) -> None:
+    first = claimed(lake, lake.second, claim_id="first run")
+    assert not commands.approved(lake.env, first)
+    commands.cancel(lake.env, first)
+    with refused("wrong_state"):
+        commands.approved(lake.env, first)
+    second = claimed(lake, lake.second, claim_id="second run")
+    third = expanded(lake, lake.second, claim_id="third run")
+    with refused("fenced"):
+        commands.approved(lake.env, second)
+    assert commands.approved(lake.env, third)  # who promoted it asked for no approval
+    commands.cutover(lake.env, third)
+    assert commands.approved(lake.env, third)
+
+
 # --- zombies -------------------------------------------------------------------------------------------------------------------------
 
 LEADER_WORK: dict[str, Callable[[LeaderWriter], None]] = {
