@@ -99,6 +99,12 @@ _OUTSIDE = "; outside of a release"
 _RENAMED = ", columns renamed of "
 
 
+def is_at(env: EnvironmentRoot, told: HistoryEntry, uri: str) -> bool:
+    """Return whether an ``adopt`` or ``unmanage`` was of the table at a shard's ``uri``; the environment may have moved since."""
+    place = env.table_location(uri).uri
+    return told.detail == place or (place != uri and told.detail.endswith(f"/{uri}"))
+
+
 def detail_of(reached: Version | None) -> str:
     """Return what the end of a cut-over, a rollback or a rebuild says: the release that the environment is at since."""
     return f"to {reached}"

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncate
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
-from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_at, read_history
 from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
@@ -56,16 +56,16 @@ def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> M
     in_doubt = any(shard.state is ShardState.BUILDING and state.is_before_restore(shard.generation) for shard in shards)
     claimed = _claims_of_live_tables(env, state) if in_doubt else {}
     committed = _maybe_committed(env, {shard.generation for shard in shards}) if in_doubt else set[Generation]()
-    given_back = _given_back(env) if state.given_out is not None else set[str]()
+    given_back = _given_back(env) if state.given_out is not None else []
     reasons = env.each(functools.partial(_why_left, env, state, claimed, committed, given_back), shards)
     return {shard.shard: reason for shard, reason in zip(shards, reasons, strict=True) if reason}
 
 
-def _given_back(env: EnvironmentRoot) -> set[str]:
-    """Return the places of tables that ``unmanage`` gave back, says the audit log: only a restored ledger has one of them as ours."""
+def _given_back(env: EnvironmentRoot) -> list[HistoryEntry]:
+    """Return what the audit log has of tables that were given back: only a restored ledger has one of them as ours."""
     with contextlib.suppress(SchemamigError):
-        return {entry.detail for entry in read_history(env) if entry.what == "unmanage"}
-    return set()
+        return [entry for entry in read_history(env) if entry.what == "unmanage"]
+    return []
 
 
 def _why_left(
@@ -73,7 +73,7 @@ def _why_left(
     state: State,
     claimed: Mapping[ShardId | None, str],
     committed: Collection[Generation],
-    given_back: Collection[str],
+    given_back: Sequence[HistoryEntry],
     shard: Shard,
 ) -> str:
     try:
@@ -84,7 +84,7 @@ def _why_left(
         return "a catalog manages it by now"
     if head.is_another:
         return MADE_ANEW
-    if env.table_location(shard.uri).uri in given_back:
+    if any(is_at(env, entry, shard.uri) for entry in given_back):
         return "the audit log shows that it was given back (`unmanage`), and the ledger that was restored has it as managed"
     if not state.is_before_restore(shard.retired_by or shard.generation):
         return ""

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.ledger.admin.first_commit import FirstCommi
 from airflow_provider_schemamig.core.ledger.admin.verify_rows import check_rows
 from airflow_provider_schemamig.core.ledger.errors import BackupUnusable, LedgerDamaged
 from airflow_provider_schemamig.core.ledger.existence import no_environment, require_free_place
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, ended_in, read_history
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, ended_in, is_at, read_history
 from airflow_provider_schemamig.core.ledger.objects.plan_store import PLANS
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -245,7 +245,7 @@ def _is_managed_again(env: EnvironmentRoot, state: State, unmanaged: HistoryEntr
     """Return whether a collection's rows are in the table that was given back, and it was no adoption since that took it again."""
     for item in state.objects.values():
         shard = state.shards.get(item.shard)
-        if shard is not None and unmanaged.detail in (shard.uri, env.table_location(shard.uri).uri):
+        if shard is not None and is_at(env, unmanaged, shard.uri):
             taken = state.deployments.get(shard.generation)
             return taken is None or taken.created_at < unmanaged.started_at
     return False

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_outside_of_release, read_history, release_of, renamed_in
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_at, is_outside_of_release, read_history, release_of, renamed_in
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, Version
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
@@ -106,7 +106,7 @@ class AuditedEnds:
         """Return what stands against it that the ledger had the table at ``uri`` as the collection's: it was never cut over to, was given
         back, or another one was adopted since."""
         generation = _generation_of(uri)
-        mine = [entry for entry in self._done("adopt", "unmanage") if _is_at(env, entry.detail, uri)]
+        mine = [entry for entry in self._done("adopt", "unmanage") if is_at(env, entry, uri)]
         adopted = [entry for entry in self._done("adopt") if entry.collection == collection]
         if adopted and adopted[-1] not in mine and (adopted[-1].generation or 0) > (generation or 0):
             return f"the audit log shows that the collection's table was adopted after {uri} was made: {adopted[-1].detail}"
@@ -116,6 +116,10 @@ class AuditedEnds:
         if not mine and generation not in (None, _FIRST) and ("cutover", generation) not in self.ended_at:
             return f"generation {generation} made {uri}, and the audit log does not show that it was ever cut over to"
         return None
+
+    def was_given_back(self, env: EnvironmentRoot, uri: str) -> bool:
+        """Return whether the table at ``uri`` was ever given back: from then on its files are its owners'."""
+        return any(is_at(env, entry, uri) for entry in self._done("unmanage"))
 
     def _done(self, *tasks: str) -> Iterable[HistoryEntry]:
         return (entry for entry in self.entries if entry.what in tasks and entry.outcome == "done")
@@ -173,8 +177,3 @@ def _generation_of(uri: str) -> int | None:
     name = uri.rpartition("/")[2]
     found = _SHARD.match(name)
     return int(found[1]) if found is not None and is_shard_folder(uri, ShardId(name)) else None
-
-
-def _is_at(env: EnvironmentRoot, shown: str, uri: str) -> bool:
-    """Return whether the audit log means this place; the environment may have moved since."""
-    return shown == env.table_location(uri).uri or (env.table_location(uri).uri != uri and shown.endswith(f"/{uri}"))

@@ -109,13 +109,14 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     unknown = sorted({collection_name(name) for name in (*as_they_are, *(name for name, _ in given))} - declared.keys())
     raise_refusals([UnknownCollection(collection=name, release=str(release.version)) for name in unknown])
     places = _places(env, given)
-    found, left = _match(env, release, places, as_they_are)
+    ends = shown_ends(env)
+    found, left = _match(env, release, places, as_they_are, ends)
     stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
     env_id = _env_id(stores, state)
     numbers = highest_numbers(env, (), [place.uri for place in places])
     if numbers.is_exhausted:
         raise NumbersExhausted(uri=env.location.uri, epoch=numbers.epoch)
-    shards = [_shard(table, env_id, numbers) for table in found]
+    shards = [_shard(table, env_id, numbers, given_back=ends.was_given_back(env, table.uri)) for table in found]
     notes = (*_notes(declared, found, left, any(stores.values())), *numbers.notes)
     target = AdoptedRelease(release.name, release.version, None, declared)
     generation, epoch = numbers.raised
@@ -167,12 +168,12 @@ def _below(env: EnvironmentRoot, location: Location) -> str:
 
 
 def _match(
-    env: EnvironmentRoot, release: Release, places: Sequence[_Place], as_they_are: Collection[str]
+    env: EnvironmentRoot, release: Release, places: Sequence[_Place], as_they_are: Collection[str], ends: AuditedEnds
 ) -> tuple[list[FoundTable], list[_Place]]:
     """Match collections with tables, as ``adopt`` has them; return tables that are none's, too. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[FoundTable] = []
-    taken, ends, renamed = set(), shown_ends(env), _renamed(release)
+    taken, renamed = set(), _renamed(release)
     for collection, declaration in sorted((CollectionName(name), item) for name, item in release.declarations(release.version).items()):
         own = [place for place in places if place.collection == collection]
         open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
@@ -251,11 +252,11 @@ def _env_id(stores: Mapping[str, Mapping[str, int]], state: State | None) -> str
     return state.config.env_id if state is not None else str(uuid4())
 
 
-def _shard(table: FoundTable, env_id: str, numbers: Numbers) -> Shard:
-    """Return the shard of a table: one of ours by its folder, another one as an adopted one."""
+def _shard(table: FoundTable, env_id: str, numbers: Numbers, *, given_back: bool) -> Shard:
+    """Return the shard of a table: one of ours by its folder, unless it was ``given_back`` since; another one as an adopted one."""
     generation, epoch = numbers.raised
     name = ShardId(table.uri.rpartition("/")[2])
-    ours = is_shard_folder(table.uri, name)
+    ours = is_shard_folder(table.uri, name) and not given_back
     if not ours:
         digest = hashlib.sha256(f"{env_id}/{table.collection}/{table.uri}/{generation}".encode()).hexdigest()
         name = ShardId(f"a{generation}-{digest[:12]}")
