@@ -31,7 +31,7 @@ Coder = Callable[[Any], Any]
 def canonical(value: Any) -> str:
     """Return the one JSON text of a JSON value: sorted keys, no spaces, no escapes beyond JSON's own. Digests and ledger rows rest on
     it."""
-    return _CANONICAL.encode(value)
+    return encode_basestring(value) if type(value) is str else _CANONICAL.encode(value)
 
 
 #: Made once: ``json.dumps`` with options makes an encoder at each call, and the key of every row that is looked up is a text.

@@ -18,7 +18,8 @@ def needed_features(schema: Mapping[str, Any], configuration: Mapping[str, str])
     for _, field in fields_in(schema):
         if not field["nullable"]:
             found.add(INVARIANTS)
-        found.update(feature for key, feature in _BY_FIELD_METADATA.items() if key in (field.get("metadata") or {}))
+        if metadata := field.get("metadata"):
+            found.update(feature for key, feature in _BY_FIELD_METADATA.items() if key in metadata)
         found.update(_BY_TYPE[name] for name in atomic_types(field["type"]) if name in _BY_TYPE)
     return found
 

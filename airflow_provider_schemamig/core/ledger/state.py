@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     GivenOut,
     HeldTable,
     Hold,
+    HoldState,
     Intent,
     IntentKind,
     Leader,
@@ -299,6 +300,11 @@ class State:
     def held_table(self, hold: Generation, collection: CollectionName) -> HeldTable | None:
         """Return what a hold has of a collection, by the source release's name for it."""
         return self._held_by_name.get((hold, collection))
+
+    @cached_property
+    def unclosed_holds(self) -> tuple[Hold, ...]:
+        """Return all holds that are not closed, the oldest first."""
+        return tuple(hold for _, hold in sorted(self.holds.items()) if hold.state is not HoldState.CLOSED)
 
     @cached_property
     def _held_by_name(self) -> dict[tuple[Generation, CollectionName], HeldTable]:

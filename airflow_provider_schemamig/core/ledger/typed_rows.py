@@ -32,8 +32,15 @@ class Rows(Mapping[K, R], Generic[K, R]):
     def __getitem__(self, key: K) -> R:
         row = self._by_key.get(key)
         if row is None:
-            row = self._by_key[key] = self._row(encode_key("/".join(map(str, key)) if isinstance(key, tuple) else str(key)))
+            row = self._by_key[key] = self._row(_text_of(key))
         return row
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """Return a row, or ``default``: no error is made of one that is not there, of which there are thousands in an upgrade."""
+        row = self._by_key.get(key)
+        if row is not None:
+            return row
+        return self[key] if self._texts and _text_of(key) in self._texts else default
 
     def __iter__(self) -> Iterator[K]:
         collection = collection_of(self._type)
@@ -55,6 +62,10 @@ class Rows(Mapping[K, R], Generic[K, R]):
                 raise RowMissing(where=where, reason="it is not there, and another row names it")
             row = self._decoded[text] = decode(self._type, text, self._texts[text])
         return row
+
+
+def _text_of(key: object) -> str:
+    return encode_key("/".join(map(str, key)) if isinstance(key, tuple) else str(key))
 
 
 def to_generation(key: str) -> Generation:

@@ -36,9 +36,7 @@ KEEP_HOLDS = HoldOptions()
 
 def unclosed_holds(state: State | None) -> tuple[Hold, ...]:
     """Return all that are not closed, the oldest first."""
-    if state is None:
-        return ()
-    return tuple(hold for _, hold in sorted(state.holds.items()) if hold.state is not HoldState.CLOSED)
+    return () if state is None else state.unclosed_holds
 
 
 def open_holds(state: State | None) -> tuple[Hold, ...]:
