@@ -63,4 +63,5 @@ def _show_adopted(to: Console, document: Mapping[str, Any]) -> None:
         to.print(f"  {found['collection']}  {found['uri']}{'  (read only)' if found['read_only'] else ''}")
     show_files(to, document["files"])
     show_notes(to, document["notes"])
-    to.print("next: commit the release folder; `schemamig new TITLE` begins its next version.")
+    first = "commit the release folder; " if document["files"] else ""
+    to.print(f"next: {first}`schemamig new TITLE` begins its next version.")
