@@ -85,6 +85,7 @@ ATTEMPTS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("number", ["1.1.0", "1.1.1"], ids=["the same number", "another number"])
 @pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS)
 def test_the_next_release_leaves_the_table_as_it_was(world: World, attempt: tuple[str, str], number: str) -> None:
@@ -194,6 +195,7 @@ OVER_RESTATED = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("later", OVER_RESTATED.values(), ids=OVER_RESTATED)
 def test_after_another_release_upon_one_of_order_alone(world: World, later: tuple[str, str, str]) -> None:
     """Both are rolled back, one after the other: the order is again that of before, and the columns are."""

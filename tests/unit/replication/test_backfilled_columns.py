@@ -99,6 +99,7 @@ def test_backfilled_by_a_release_that_the_target_took_back_hinders_no_restore(tm
     assert caught_up(two, "ab", "ba")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["with a key", "without a key"])
 def test_backfilled_one_way_in_either_order_nothing_stops(schema: str, order: str, tmp_path: Path) -> None:
@@ -171,6 +172,7 @@ def once_filling(two: Replicas, what: Callable[[], object]) -> None:
     two.runner.before = before
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("rule", ["INT NOT NULL DEFAULT 7", "INT DEFAULT 7, CONSTRAINT c CHECK (d IS NOT NULL)", "INT DEFAULT 7"])
 def test_backfilled_rows_that_a_writer_changed_before_keep_to_the_rules_of_the_target(rule: str, order: str, tmp_path: Path) -> None:
@@ -186,6 +188,7 @@ def test_backfilled_rows_that_a_writer_changed_before_keep_to_the_rules_of_the_t
     assert [(row["id"], row["v"], row["d"]) for row in two.rows("b")] == [(1, "y", 7), (3, "x", 7), (9, "x", 7)]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("writes", ["nothing", "a row"])
 @pytest.mark.parametrize("column", ["v", "w"], ids=["its name", "another name"])
 def test_backfilled_another_type_at_the_origin_first_what_came_before_the_swap_is_brought(column: str, writes: str, tmp_path: Path) -> None:
@@ -258,6 +261,7 @@ NULL_IS_A_VALUE = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("what", NULL_IS_A_VALUE)
 def test_backfilled_is_no_column_that_was_there_before_a_null_in_it_is_brought(what: str, order: str, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def from_backup(two: Replicas, kept: Path) -> None:
     shutil.copytree(kept, two.path("a"))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("column", ["d INT", "d INT DEFAULT 7"])
 @pytest.mark.parametrize("stream", ["is beyond the upgrade", "is behind the upgrade"])
 def test_restored_origin_its_events_wait_until_the_drift_is_accepted(stream: str, column: str, tmp_path: Path) -> None:
@@ -157,6 +158,7 @@ def dies_behind_its_commit(two: Replicas) -> None:
 UNKNOWN = {"its state is lost": loses_its_state, "its process dies behind its commit": dies_behind_its_commit}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("target", ["stays", "commits rows of its own", "rewrites its table"])
 @pytest.mark.parametrize("stream", UNKNOWN)
 def test_restored_origin_a_table_from_a_backup_is_not_followed_by_a_stream_without_state(stream: str, target: str, tmp_path: Path) -> None:

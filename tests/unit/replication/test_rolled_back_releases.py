@@ -64,6 +64,7 @@ def test_its_number_again_goes_on(tmp_path: Path, end: str) -> None:
     assert brought(two)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seen", ["never", "before", "between"])
 @pytest.mark.parametrize("late", [True, False])
 def test_a_column_whose_name_went_back_is_the_same_one_again(tmp_path: Path, seen: str, late: bool) -> None:

@@ -154,6 +154,7 @@ def test_an_error_in_the_place_of_a_result_is_raised_and_the_driver_goes_on(clus
     assert cluster.submits == 1
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("when", ["", "ready; asked 1; "])
 @pytest.mark.parametrize("body, code", [("echo why; exit 3", 3), ("kill -9 $$", -9), ("echo nothing", 0)])
 def test_a_driver_without_a_result_is_a_retryable_error_with_its_last_lines(cluster: Cluster, when: str, body: str, code: int) -> None:

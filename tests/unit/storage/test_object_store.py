@@ -304,6 +304,7 @@ def late_listing(fake: FakeS3) -> Answerer:
     return lambda asked: listing([], "") if asked.query else None
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "fault, kind, words",
     [
@@ -324,6 +325,7 @@ def test_the_probe_refuses_a_store_that_can_keep_no_log(
     assert fake.objects == {}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("fault", [None, deaf, dumb], ids=["sound", "deaf", "dumb"])
 def test_the_probe_takes_stores_whose_offsets_mean_nothing(fault: Callable[[FakeS3], Answerer] | None, fake: FakeS3, store: Store) -> None:
     fake.answers = [fault(fake)] if fault else []

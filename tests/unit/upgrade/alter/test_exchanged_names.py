@@ -43,6 +43,7 @@ def altered(folder: Path, statements: tuple[str, ...], schema: str, steps: str) 
     return lake
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("case", DECLARED)
 def test_a_release_with_the_same_finds_it_done(tmp_path: Path, case: str) -> None:
     statements, columns, step, wanted = DECLARED[case]
@@ -83,6 +84,7 @@ def test_a_reader_over_a_name_in_the_files_that_no_release_has(tmp_path: Path) -
     assert lake.env.reader("t", "1.3.0").arrow(["c", "y", "n"]).to_pylist() == [{"c": "C", "y": "X", "n": None}]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("statements", [EXCHANGED, MOVED_ON, NEW_A, IN_ITS_PLACE], ids=DECLARED)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_release_that_reads_them_by_their_names(tmp_path: Path, query: str, statements: tuple[str, ...]) -> None:

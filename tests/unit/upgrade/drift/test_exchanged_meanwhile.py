@@ -112,6 +112,7 @@ AFTER: list[Callable[[Lake], object]] = [
 ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("before", AFTER, ids=["open", "accept", "unmanage"])
 @pytest.mark.parametrize("is_exchange", [True, False])
 def test_contract_looks_for_drift_also_where_the_hold_was_closed_before(

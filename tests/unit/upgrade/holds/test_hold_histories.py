@@ -102,6 +102,7 @@ class History:
                 assert found[number][name] in allowed, (self.told, number, name, wanted, found[number][name])
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(4, 100))])
 def test_hold_histories_history(tmp_path: Path, seed: int) -> None:
     history = History(tmp_path, seed)

@@ -350,6 +350,7 @@ TYPES: dict[str, tuple[str, str, Any, Any, Any, Any]] = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("old", "new", "first", "then", "back_there", "end"), TYPES.values(), ids=TYPES)
 def test_what_rows_have_in_a_column_that_gets_another_type_again(
     tmp_path: Path, old: str, new: str, first: Any, then: Any, back_there: Any, end: Any

@@ -86,6 +86,7 @@ def test_online_checks_it_has_to_be_true_and_not_just_not_false(tmp_path: Path) 
     assert "CHECK c with s as STRING" in found[0].message
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("when", ["before the fill", "during the fill", "right before the swap"])
 def test_a_row_that_breaks_it_leads_back(tmp_path: Path, when: str) -> None:
     """Nothing but our fill stands against it: to writers it is a good row until the swap."""
@@ -118,6 +119,7 @@ def test_a_row_that_breaks_it_leads_back(tmp_path: Path, when: str) -> None:
     sound(lake)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("value", ["07", "two"])
 def test_a_row_that_would_break_it_once_back(tmp_path: Path, value: str, committed: bool) -> None:

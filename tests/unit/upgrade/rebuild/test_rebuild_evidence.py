@@ -308,6 +308,7 @@ ALTERED: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("is_released", [False, True], ids=["", "a release there and back"])
 @pytest.mark.parametrize("name", ALTERED)
 def test_names_that_an_alter_exchanged_are_asked_about(tmp_path: Path, name: str, is_released: bool) -> None:

@@ -96,6 +96,7 @@ def test_the_last_one_is_what_a_new_environment_gets(history: History, tmp_path:
     whole(lake)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", [pytest.param(name, marks=pytest.mark.soak if at % 4 else ()) for at, name in enumerate(VERSIONS[:-1])])
 def test_from_every_release_to_the_last_in_one_step(history: History, tmp_path: Path, source: str) -> None:
     lake, last = history.lake(source, tmp_path / "lake"), history.at(history.lakes[HEAD])

@@ -64,6 +64,7 @@ def own(lake: Lake, properties: dict[str, str]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("way", ["rollback", "cancel", "killed anywhere"])
 @pytest.mark.parametrize("name", DECLARED)
 def test_undeclared_settings_are_back_after_a_rollback(tmp_path: Path, name: str, way: str) -> None:
