@@ -7,7 +7,7 @@ the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``
 (optional, with ``match``: {column: what a row that is there gets in it, of the aliases ``s`` for what comes and ``t`` for that row};
 of other columns what comes), ``inserts`` (optional: the same for a row that is not there, of ``s``), ``filled`` (optional: the one column
 of the target that the changes gave values, see below), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text),
-``collection`` (optional, for errors), ``text_partitions`` (optional: see ``without_texts_kept_as_null``), and ``changes``:
+``collection`` (optional, for errors), ``text_partitions`` (optional: see ``kept_text``), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
@@ -34,6 +34,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.schema.sql import kept_text
 from airflow_provider_schemamig.core.spark.errors import BadValue, DuplicateKeys, TargetDiverged
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
@@ -237,7 +238,7 @@ def _merge_by_key(
     """
     rows, updates = change.rows, request.get("updates", {})
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
-    values = {f.name: updates.get(f.name, f"s.{quote(f.name)}") for f in rows.fields}
+    values = {f.name: _kept(request, f.name, updates.get(f.name, f"s.{quote(f.name)}")) for f in rows.fields}
     if guarded:  # no condition of a clause: of those some are evaluated for rows that match nothing, too
         first = rows.key[0]
         there = f"CAST(raise_error('{_IS_THERE}') AS {type_sql(first.dataType)})"
@@ -252,4 +253,9 @@ def _merge_by_key(
 
 def _inserted(request: Mapping[str, Any], change: KeyedChange | NetChange) -> str:
     inserts = request.get("inserts", {})
-    return ", ".join(inserts.get(f.name, f"s.{quote(f.name)}") for f in change.rows.fields)
+    return ", ".join(_kept(request, f.name, inserts.get(f.name, f"s.{quote(f.name)}")) for f in change.rows.fields)
+
+
+def _kept(request: Mapping[str, Any], column: str, value: str) -> str:
+    """Return the value, failing for a text that Spark would write NULL for: of rows that are written, not of those that came and went."""
+    return kept_text(column, value) if column in request.get("text_partitions", ()) else value

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.schema.sql import without_texts_kept_as_null
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import table_sql
@@ -73,9 +72,7 @@ def changed_rows(spark: SparkSession, request: Mapping[str, Any]) -> ChangedRows
     for view, rows in _sides(spark, request):
         spark.sql(rows).createOrReplaceTempView(request["source_view"])
         # This view holds the analysed query, so that source_view may become another one.
-        refused = request.get("text_partitions", ()) if view == CAME else ()
-        query = without_texts_kept_as_null(request["query"], request["columns"], refused)
-        spark.sql(f"SELECT {cast_to(fields)} FROM (\n{query}\n)").createOrReplaceTempView(view)
+        spark.sql(f"SELECT {cast_to(fields)} FROM (\n{request['query']}\n)").createOrReplaceTempView(view)
         views.append(view)
     return ChangedRows(fields, key, views)
 

@@ -8,7 +8,7 @@ from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
 
-__all__ = ["quote", "string_sql", "type_sql", "without_texts_kept_as_null"]
+__all__ = ["kept_text", "quote", "string_sql", "type_sql", "without_texts_kept_as_null"]
 
 
 def string_sql(text: str) -> str:
@@ -21,13 +21,15 @@ def without_texts_kept_as_null(query: str, columns: Sequence[str], text_partitio
     """Return the query of these columns, failing for a text in one of ``text_partitions`` that Spark would write NULL for."""
     if not set(columns) & set(text_partitions):
         return query
-    return f"SELECT {', '.join(_kept(name) if name in text_partitions else quote(name) for name in columns)} FROM (\n{query}\n)"
+    values = (f"{kept_text(name, quote(name))} AS {quote(name)}" if name in text_partitions else quote(name) for name in columns)
+    return f"SELECT {', '.join(values)} FROM (\n{query}\n)"
 
 
-def _kept(column: str) -> str:
-    texts, name = ", ".join(map(string_sql, KEPT_AS_NULL)), quote(column)
+def kept_text(column: str, value: str) -> str:
+    """Return the ``value`` of a column that the table is partitioned by, failing for a text that Spark would write NULL for."""
+    texts = ", ".join(map(string_sql, KEPT_AS_NULL))
     message = string_sql(f"{column}, by which the table is partitioned, is {' or '.join(map(repr, KEPT_AS_NULL))}: Delta keeps NULL for it")
-    return f"IF({name} IN ({texts}), raise_error({message}), {name}) AS {name}"
+    return f"IF({value} IN ({texts}), raise_error({message}), {value})"
 
 
 def type_sql(data_type: DataType) -> str:

@@ -81,3 +81,17 @@ def test_a_text_that_is_kept_as_null_is_refused_by_a_handle_and_a_rewrite(spark:
     write_deltalake(str(lake.path("t")), rows, mode="append")
     with pytest.raises(Exception, match="Delta keeps NULL for it"):
         commands.upgrade(lake.env, lake.second, jobs=lambda: OnSession(spark))
+
+
+@pytest.mark.some(2, of="flows of Spark")
+def test_a_rollback_is_not_refused_for_a_text_kept_as_null_of_a_row_that_nobody_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta's MERGE copied it beside the row that was changed: it came as it went."""
+    first = "CREATE TABLE t (id BIGINT NOT NULL, v STRING, p STRING, PRIMARY KEY (id)) PARTITIONED BY (p);"
+    second = first.replace(" PARTITIONED BY (p)", "")
+    lake = two_releases(tmp_path, first, second, 'rewrite("t", up="SELECT id, v, p FROM {t}", down="SELECT id, v, p FROM {t}")')
+    schema = pa.schema([pa.field("id", pa.int64(), False), pa.field("v", pa.string()), pa.field("p", pa.string())])
+    write_deltalake(str(lake.path("t")), pa.table({"id": [1, 2], "v": ["x", "y"], "p": ["", ""]}, schema=schema), mode="append")
+    commands.upgrade(lake.env, lake.second, jobs=lambda: OnSession(spark))
+    lake.env.writer("t", "1.1.0", spark=spark).merge(spark.createDataFrame([(1, "X", "q")], "id long, v string, p string"), on=["id"])
+    commands.rollback(lake.env, jobs=lambda: OnSession(spark))
+    assert {row["id"]: row["v"] for row in lake.env.reader("t").arrow().to_pylist()} == {1: "X", 2: "y"}
