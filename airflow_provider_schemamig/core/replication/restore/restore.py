@@ -138,24 +138,30 @@ def restore(
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
-    done = _done_before(ends, collection, wish) or try_restore(ends, collection, wish, jobs)
+    before = _done_before(ends, collection, wish)
+    done, at = before or (try_restore(ends, collection, wish, jobs), None)
     stream, now = ends.stream(collection), pendulum.now("UTC")
-    known = read_state(target, stream) or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
+    known = read_state(target, stream)
+    if at is not None:
+        listen(Event("restore", collection, note=f"done before under the same claim, as version {done.table_version} of the table"))
+        if known is not None and known.updated_at > at:  # the stream has gone on since
+            return done
+    known = known or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
     write_state(target, replace(restored_at(known, done), updated_at=now))
     return done
 
 
-def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> RestoredRows | None:
-    """Return what the stream's last restore was, if it was made under the same claim: by a try that could not say so any more."""
+def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> tuple[RestoredRows, pendulum.DateTime] | None:
+    """Return what the stream's last restore was, and when, if it was made under the same claim: by a try that could not say so any more."""
     if wish.claim_id is None or collection not in ends.target.state.objects:
         return None
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     try:
         for commit in commits_since_restore(ends.stream(collection), table):
             if commit.is_restore and commit.about.get("claim_id") == wish.claim_id:
-                about, info = commit.about, read_commit(table.store, commit.version).info
-                rows = int(info["operationParameters"]["rows"])
-                return RestoredRows(ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"]))
+                about, made = commit.about, read_commit(table.store, commit.version)
+                rows, at = int(made.info["operationParameters"]["rows"]), pendulum.from_timestamp((made.milliseconds or 0) / 1000)
+                return RestoredRows(ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"])), at
     except LogTruncated:  # it was longer ago than the tries of a task lie apart
         pass
     return None
