@@ -207,9 +207,9 @@ def _lost(env: EnvironmentRoot) -> Iterator[str]:
     """Yield what the audit log has of deployments that are further than the backup says: the tables are there, and the ledger is not."""
     try:
         state, entries = LedgerReader(env).state(), read_history(env)
+        found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(env, state, entry)]
     except (LedgerDamaged, InvalidLocation):  # what is wrong in the one was wrong before, and of the other the first commit has told
         return
-    found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(env, state, entry)]
     if found:
         listed = "; ".join(dict.fromkeys(f"{entry.what} of {entry.collection or f'generation {entry.generation}'}" for entry in found))
         yield f"done since this backup, says the audit log: {listed}. The tables may be further than this ledger: see `schemamig status`"
