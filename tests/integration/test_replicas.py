@@ -57,7 +57,7 @@ def rows(lake: SparkLake, collection: str, columns: str = "*") -> list[str]:
     return sorted(str(row.asDict(recursive=True)) for row in lake.sql(f"SELECT {columns} FROM {{{collection}}}"))
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_rows_of_every_kind(two: tuple[SparkLake, SparkLake, Path]) -> None:
     a, b, _ = two
     begin(a, b)

@@ -47,7 +47,7 @@ def nested(spark: SparkSession, tmp_path: Path) -> SparkLake:
     return lake
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_merge_leaves_the_newer_fields_of_a_struct_as_they_are(spark: SparkSession, nested: SparkLake) -> None:
     """At any depth of structs, but not in arrays."""
     lake = nested

@@ -92,7 +92,7 @@ def by_id(found: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in found}
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_an_upgrade_as_old_and_new_programs_see_it(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     long_lived = lake.env.reader("flights", "1.0.0", lake.spark)
     lake.env.writer("flights", "1.0.0").append(rows(lake, ROWS, 0, 40))
@@ -260,7 +260,7 @@ def test_a_number_is_written_once_with_and_without_spark(lake: SparkLake) -> Non
     assert lake.env.reader("miles").arrow().num_rows == 6
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_writers_that_race_the_upgrade_lose_nothing(lake: SparkLake, releases: tuple[Path, Path]) -> None:
     """Two writers of the old release, one without Spark, from before the upgrade to after it."""
     stop, counts, failures = threading.Event(), {"arrow": 0, "spark": 0}, list[BaseException]()

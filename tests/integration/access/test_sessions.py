@@ -23,7 +23,7 @@ def lake(tmp_path: Path) -> Lake:
     return two_releases(tmp_path, tables, tables, "")
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_rows_of_a_session_in_another_zone_are_written_as_it_shows_them(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     """A reader of CSV asks for the zone only when it is planned."""
     session = spark.newSession()
@@ -39,7 +39,7 @@ def test_rows_of_a_session_in_another_zone_are_written_as_it_shows_them(spark: S
     assert session.conf.get("spark.sql.session.timeZone") == "America/New_York"
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_two_threads_that_write_by_one_session_keep_their_numbers_apart(spark: SparkSession, lake: Lake) -> None:
     session, skipped, count = spark.newSession(), list[bool](), 4
 
@@ -60,7 +60,7 @@ def test_two_threads_that_write_by_one_session_keep_their_numbers_apart(spark: S
     assert session.conf.get("spark.databricks.delta.write.txnAppId", None) is None
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_settings_of_the_programs_own_do_not_touch_what_a_handle_writes(spark: SparkSession, lake: Lake) -> None:
     """Numbers for its own statements, and another meaning of TIMESTAMP."""
     session = spark.newSession()

@@ -178,7 +178,7 @@ CASES = {
 QUICK = ("a mix",)
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.soak) for name in CASES])
 def test_every_kind_of_change_and_what_the_world_does_with_it(table: Table, name: str) -> None:
     case = CASES[name]

@@ -52,7 +52,7 @@ RICH = Declaration(
 )
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_table_made_by_us_is_used_by_spark(table: Table) -> None:
     create_table(table.store, RICH, "6f0e4c1e-0000-4000-8000-000000000001", TAG)
     assert table.rows() == []
@@ -97,7 +97,7 @@ WRITES = (
 )
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_sealed_table_takes_nothing_until_it_is_unsealed(table: Table) -> None:
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake

@@ -47,7 +47,7 @@ def shown(spark: SparkSession, site: Site) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_filled_row_stays_in_its_partition_to_the_letter(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     site = Site(tmp_path)
     rows = {"id": pa.array(range(len(VALUES[kind])), pa.int64()), "p": pa.array(VALUES[kind], TYPES[kind])}
@@ -63,7 +63,7 @@ def test_a_filled_row_stays_in_its_partition_to_the_letter(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("text", KEPT_AS_NULL)
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_text_that_is_kept_as_null_is_refused_by_a_handle_and_a_rewrite(spark: SparkSession, tmp_path: Path, text: str) -> None:
     first = "CREATE TABLE t (id BIGINT, p STRING) PARTITIONED BY (p);"
     up = 'rewrite("t", up="SELECT CAST(id AS STRING) AS id, p FROM {t}", down="SELECT CAST(id AS BIGINT) AS id, p FROM {t}")'
@@ -83,7 +83,7 @@ def test_a_text_that_is_kept_as_null_is_refused_by_a_handle_and_a_rewrite(spark:
         commands.upgrade(lake.env, lake.second, jobs=lambda: OnSession(spark))
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_rollback_is_not_refused_for_a_text_kept_as_null_of_a_row_that_nobody_wrote(spark: SparkSession, tmp_path: Path) -> None:
     """Delta's MERGE copied it beside the row that was changed: it came as it went."""
     first = "CREATE TABLE t (id BIGINT NOT NULL, v STRING, p STRING, PRIMARY KEY (id)) PARTITIONED BY (p);"

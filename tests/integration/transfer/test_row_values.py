@@ -64,7 +64,7 @@ def check_values(spark: SparkSession, data: st.DataObject) -> None:
 
 @_few
 @given(st.data())
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_values_are_told_apart(spark: SparkSession, data: st.DataObject) -> None:
     check_values(spark, data)
 

@@ -34,7 +34,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> SparkLake:
     return lake
 
 
-@pytest.mark.some(2, of="flows of Spark")
+@pytest.mark.some(1, of="flows of Spark")
 def test_verify_what_rows_break(lake: SparkLake, tmp_path: Path) -> None:
     """By a writer that looks at nothing, and writes no statistics."""
     path = lake.folder("flights")

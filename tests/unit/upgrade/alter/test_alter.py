@@ -179,7 +179,7 @@ def test_killed_right_after_its_commit(lake: Lake) -> None:
     whole(lake)
 
 
-@pytest.mark.some(28, of="histories at each moment")
+@pytest.mark.some(20, of="histories at each moment")
 @pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.soak)])
 def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: int) -> None:
     statement, moment, ended = "ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7", 0, False

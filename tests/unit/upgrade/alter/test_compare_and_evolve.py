@@ -200,7 +200,7 @@ def moments(lake: Lake, work: Callable[[Environment], object]) -> int:
     return count
 
 
-@pytest.mark.some(28, of="histories at each moment")
+@pytest.mark.some(20, of="histories at each moment")
 def test_it_dies_anywhere_and_is_called_again_or_somebody_else_calls(lake: Lake, tmp_path: Path) -> None:
     count = moments(copy_of(lake, tmp_path / "count"), lambda env: evolve(lake, WITH_SEATS, env=env))
     assert count >= 8

@@ -319,7 +319,7 @@ def _holds_all(now: dict[str, list[dict[str, Any]]], before: dict[str, list[dict
         assert [row for row in now[name] if row["id"] in ids] == wanted, name
 
 
-@pytest.mark.some(28, of="histories at each moment")
+@pytest.mark.some(20, of="histories at each moment")
 @pytest.mark.parametrize("what", ["contract", "roll back"])
 def test_stacked_holds_killed_anywhere(tmp_path: Path, what: str) -> None:
     """The end of the older hold, and the way back of the newer one, may be cut at any write."""
