@@ -74,9 +74,9 @@ from airflow_provider_schemamig.core.upgrade.tables.transitions import Transitio
 def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[], JobRunner]) -> None:
     """Follow, seal, catch up, rename, commit."""
     leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
-    take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
+    left = take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
     evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
-    swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None))
+    swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None), left)
     followed = _follow_until_near(leader, swaps, jobs)
     allow = unless_paused(leader, "cutover")
     seals = _announced(leader, [stage for stage in stages if isinstance(stage, s.Seal)], allow)

@@ -79,6 +79,8 @@ class Swaps:
     leader: LeaderWriter
     jobs: Jobs
     all: tuple[PlannedSwap, ...]
+    #: Of runs before, given up and not taken back: values do not go back.
+    left: tuple[SwapIntent, ...] = ()
     held: tuple[SwapIntent, ...] = ()
     #: When the first table was about to be swapped, by ``time.monotonic``.
     began: float | None = None
@@ -151,7 +153,7 @@ class Swaps:
         if not self.all:
             return {}
         started, lost, sealed = time.monotonic(), Counter[ShardId](), set[ShardId]()
-        self.held = _announce(self.leader, [swap.transition for swap in self.all], allow)
+        self.held = _announce(self.leader, [swap.transition for swap in self.all], self.left, allow)
         with contextlib.ExitStack() as seals:
             while True:
                 made = self._race(Rush(lambda: _check_time(self.leader, started)), sealed)
@@ -229,8 +231,13 @@ def _check_time(leader: LeaderView, started: float) -> None:
         raise SealExpired(seconds=leader.seal_seconds)
 
 
-def _announce(leader: LeaderWriter, transitions: Sequence[Transition], allow: Allow) -> tuple[SwapIntent, ...]:
+def _announce(
+    leader: LeaderWriter, transitions: Sequence[Transition], left: Collection[SwapIntent], allow: Allow
+) -> tuple[SwapIntent, ...]:
     """Write the intents of all swaps in one append; those a twin announced and still holds are held together.
+
+    Raises SwapTakenBack for one that a twin has given up meanwhile, and is not in ``left``: its commit that takes the swap back may land at
+    any moment, also after ours.
 
     The intent of a swap that could not be taken back keeps its base: rows that came since have no value in the column that would come
     back.
@@ -243,6 +250,8 @@ def _announce(leader: LeaderWriter, transitions: Sequence[Transition], allow: Al
         for transition in transitions:
             known = state.intents.get((transition.shard, IntentKind.CUTOVER, leader.generation))
             known = known if isinstance(known, SwapIntent) and known.epoch == leader.epoch else None
+            if known is not None and known.is_given_up and known not in left:
+                raise SwapTakenBack(collection=known.collection, shard=known.shard)
             if known is not None and not known.is_given_up and known.deadline > pendulum.now("UTC"):
                 held[transition.shard] = known
                 continue
@@ -278,19 +287,19 @@ def unseal_swaps(leader: LeaderWriter, held: Sequence[SwapIntent], jobs: Jobs) -
         _take_back_swaps(leader, [intent for intent in held if _is_held(leader.state, intent)], jobs)
 
 
-def take_back_swaps(leader: LeaderWriter, jobs: Jobs) -> None:
-    """Take back the swaps of a run that died: nobody is to wait for what comes first in this one.
+def take_back_swaps(leader: LeaderWriter, jobs: Jobs) -> tuple[SwapIntent, ...]:
+    """Take back the swaps of a run that died: nobody is to wait for what comes first in this one. Return those that stay.
 
     Values that do not go back stay as they are. Raises as ``column_swap.fill_old_column`` otherwise.
     """
     own = [intent for intent in leader.state.intents.values() if (intent.generation, intent.epoch) == (leader.generation, leader.epoch)]
-    _take_back_swaps(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
+    return _take_back_swaps(leader, [intent for intent in own if isinstance(intent, SwapIntent)], jobs)
 
 
-def _take_back_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> None:
-    """Give up in the ledger first: whoever would commit upon these swaps finds them gone."""
+def _take_back_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: Jobs) -> tuple[SwapIntent, ...]:
+    """Give up in the ledger first: whoever would commit upon these swaps finds them gone. Return those that were not taken back."""
     if not intents:
-        return
+        return ()
 
     def give_up(state: State) -> list[Update]:
         return [Put(replace(known, is_given_up=True)) for intent in intents if (known := _known(state, intent)) is not None]
@@ -303,6 +312,7 @@ def _take_back_swaps(leader: LeaderWriter, intents: Sequence[SwapIntent], jobs: 
             if retry_on_new_files(leader, intent.collection, intent.shard, functools.partial(_take_back_swap, leader, intent, jobs)):
                 gone.append(intent)
     leader.append(lambda state: [Drop(Intent, intent.key) for intent in gone if _known(state, intent) == intent])
+    return tuple(intent for intent in given if intent not in gone)
 
 
 def _known(state: State, intent: SwapIntent) -> SwapIntent | None:

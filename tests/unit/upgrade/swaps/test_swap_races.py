@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.errors import LedgerConflict
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
+from airflow_provider_schemamig.core.upgrade.execute import cutover, rename_swaps
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake
@@ -109,5 +114,43 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     generation, writers = ready(lake), Writers(lake)
     at_once(lambda: cut_over(lake, generation))
+    finish(lake, generation)
+    writers.check("1.1.0")
+
+
+def test_a_twin_that_stalls_while_it_takes_its_swap_back_takes_nothing_from_a_release_that_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gave its swap up in the ledger, and its commit on the table lands when the other one has ended, who found the columns swapped."""
+    lake = lake_of(tmp_path)
+    generation, writers = ready(lake), Writers(lake)
+    stalled, goes_on, slow = threading.Event(), threading.Event(), threading.Thread(target=lambda: cut_over(lake, generation))
+    commit_back, commit, look = rename_swaps.commit_changes, cutover._commit, cutover._check_expanded
+
+    def stall(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is slow:
+            stalled.set()
+            goes_on.wait(60)
+        return commit_back(*arguments, **options)
+
+    def fail(*arguments: Any) -> None:
+        if threading.current_thread() is slow:
+            raise LedgerConflict(expected=1)
+        commit(*arguments)
+
+    def look_first(leader: LeaderWriter) -> Any:
+        found = look(leader)
+        if threading.current_thread() is not slow and not slow.ident:
+            slow.start()
+            assert stalled.wait(60)
+        return found
+
+    monkeypatch.setattr(rename_swaps, "commit_changes", stall)
+    monkeypatch.setattr(cutover, "_commit", fail)
+    monkeypatch.setattr(cutover, "_check_expanded", look_first)
+    error = cut_over(lake, generation)
+    goes_on.set()
+    slow.join()
+    assert error is not None and error.code == "swap_taken_back"
     finish(lake, generation)
     writers.check("1.1.0")
