@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
 from airflow_provider_schemamig.core.ledger.errors import LedgerConflict
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
@@ -125,13 +126,13 @@ def test_a_twin_that_stalls_while_it_takes_its_swap_back_takes_nothing_from_a_re
     lake = lake_of(tmp_path)
     generation, writers = ready(lake), Writers(lake)
     stalled, goes_on, slow = threading.Event(), threading.Event(), threading.Thread(target=lambda: cut_over(lake, generation))
-    commit_back, commit, look = rename_swaps.commit_changes, cutover._commit, cutover._check_expanded
+    commit, look = cutover._commit, cutover._check_expanded
 
     def stall(*arguments: Any, **options: Any) -> Any:
         if threading.current_thread() is slow:
             stalled.set()
             goes_on.wait(60)
-        return commit_back(*arguments, **options)
+        return commit_changes(*arguments, **options)
 
     def fail(*arguments: Any) -> None:
         if threading.current_thread() is slow:
