@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,8 +110,11 @@ def test_a_gap_fails_at_once_and_a_restore_mends_it(run_dag: RunDag, two: Replic
     tables.vacuum(two.path("a"))  # the change was not brought yet, and the file says no more what it changed
     found = run_dag("schemamig_replicate", **ends(two), collections=["trips"], minutes=0)
     assert found["replicate.bring"] == ("failed", 1)
-    restored = RestoreCollectionOperator(task_id="restore", **ends(two), collection="trips").execute({})
+    context: Any = {"ti": SimpleNamespace(dag_id="schemamig_restore", run_id="manual", task_id="restore")}
+    restore = RestoreCollectionOperator(task_id="restore", **ends(two), collection="trips")
+    restored = restore.execute(context)
     assert (restored["version"], restored["rows"]) == (2, 1)
+    assert restore.execute(context) == restored, "a second try finds it done"
     assert two.rows("b") == two.rows("a")
     assert run_dag("schemamig_replicate", **ends(two), collections=["trips"], minutes=0)[""][0] == "success"
 
