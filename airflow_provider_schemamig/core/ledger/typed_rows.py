@@ -37,10 +37,8 @@ class Rows(Mapping[K, R], Generic[K, R]):
 
     def get(self, key: K, default: Any = None) -> Any:
         """Return a row, or ``default``: no error is made of one that is not there, of which there are thousands in an upgrade."""
-        row = self._by_key.get(key)
-        if row is not None:
-            return row
-        return self[key] if self._texts and _text_of(key) in self._texts else default
+        is_there = key in self._by_key or (bool(self._texts) and _text_of(key) in self._texts)
+        return self[key] if is_there else default
 
     def __iter__(self) -> Iterator[K]:
         collection = collection_of(self._type)

@@ -156,10 +156,29 @@ def _write(
     """
     target = _plain(head, rewriting.values)
     make_table(store, folder, rewriting.operation, [{"protocol": target.protocol}, {"metaData": target.metadata}])
+    columns = [column["name"] for column in target.schema["fields"]]
+
+    def write(part: Sequence[RawAction], number: int) -> int:
+        with scratch(env, generation, f"{collection}-{rewriting.operation}", _readable(head), part) as uri:
+            request = {
+                "collection": collection,
+                "shard_uri": store.location.child(folder).uri,
+                "storage_options": dict(env.options),
+                "query": f"SELECT {_select(columns, rewriting.values)} FROM {_VIEW}",
+                "inputs": {_VIEW: {"uri": uri, "version": 0, "projection": ", ".join(quote(column) for column in columns)}},
+                "columns": columns,
+                "mode": "append",
+                "one_partition": len(set(map(partition_of, part))) == 1,
+                "txn_app_id": folder,
+                "txn_version": number,
+                "user_metadata": canonical({RESERVED_PREFIX: {"action": rewriting.operation, "folder": folder}}),
+            }
+            return int(jobs.run("fill", request)["rows"])
+
     added: dict[FileId, RawAction] = {}
     rows = 0
     for number, part in enumerate(_parts(head, files), start=1):
-        written = _write_part(env, generation, store, folder, collection, head, part, rewriting, jobs, number)
+        written = write(part, number)
         _check_rows(collection, part, written)
         new = [file for file in files_in(env, store, folder, collection, data_change=rewriting.data_change) if file_id(file) not in added]
         added.update((file_id(file), file) for file in _in_their_partitions(collection, part, new))
@@ -177,37 +196,6 @@ def _parts(head: Head, files: Sequence[RawAction]) -> list[Sequence[RawAction]]:
     for file in files:
         parts.setdefault(partition_of(file), []).append(file)
     return list(parts.values())
-
-
-def _write_part(
-    env: EnvironmentRoot,
-    generation: Generation,
-    store: Store,
-    folder: str,
-    collection: CollectionName,
-    head: Head,
-    files: Sequence[RawAction],
-    rewriting: Rewriting,
-    jobs: JobRunner,
-    number: int,
-) -> int:
-    """Write the rows of ``files`` by one statement, the ``number``-th of the folder. Return how many rows were written."""
-    columns = [column["name"] for column in head.schema["fields"]]
-    with scratch(env, generation, f"{collection}-{rewriting.operation}", _readable(head), files) as uri:
-        request = {
-            "collection": collection,
-            "shard_uri": store.location.child(folder).uri,
-            "storage_options": dict(env.options),
-            "query": f"SELECT {_select(columns, rewriting.values)} FROM {_VIEW}",
-            "inputs": {_VIEW: {"uri": uri, "version": 0, "projection": ", ".join(quote(column) for column in columns)}},
-            "columns": columns,
-            "mode": "append",
-            "one_partition": len(set(map(partition_of, files))) == 1,
-            "txn_app_id": folder,
-            "txn_version": number,
-            "user_metadata": canonical({RESERVED_PREFIX: {"action": rewriting.operation, "folder": folder}}),
-        }
-        return int(jobs.run("fill", request)["rows"])
 
 
 def _cluster(

@@ -242,7 +242,7 @@ def _is_lost(env: EnvironmentRoot, state: State, entry: HistoryEntry) -> bool:
 
 
 def _is_managed_again(env: EnvironmentRoot, state: State, unmanaged: HistoryEntry) -> bool:
-    """Return whether a collection's rows are in the table that was given back, and it was no adoption since that took it again."""
+    """Return whether a collection's rows are in the table that was given back, and no adoption has taken it again since."""
     for item in state.objects.values():
         shard = state.shards.get(item.shard)
         if shard is not None and is_at(env, unmanaged, shard.uri):
