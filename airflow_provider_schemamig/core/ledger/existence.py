@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os.path
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.ledger.errors import NoEnvironment
 from airflow_provider_schemamig.core.ledger.numbers import shard_folders
-from airflow_provider_schemamig.core.storage import Location
+from airflow_provider_schemamig.core.storage import InvalidLocation, Location
+from airflow_provider_schemamig.core.storage.errors import A_FILE_ON_THE_WAY
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -48,7 +50,12 @@ def _is_taken(missing: NoEnvironment) -> bool:
 
 
 def no_environment(env: EnvironmentRoot) -> NoEnvironment:
-    """Return what to tell of a place without a ledger: also what is there instead, as far as that can be read."""
+    """Return what to tell of a place without a ledger: also what is there instead, as far as that can be read.
+
+    Raises InvalidLocation where there can be none.
+    """
+    if (path := env.location.local_path) is not None and any(map(os.path.isfile, (path, *path.parents))):
+        raise InvalidLocation(uri=env.location.uri, rule=A_FILE_ON_THE_WAY)
     missing = NoEnvironment(uri=env.location.uri)
     with contextlib.suppress(SchemamigError):
         missing.remains = _remains(env)

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
+#: The rule of a path (``InvalidLocation``) below which nothing can ever be put.
+A_FILE_ON_THE_WAY = "a part of its path is a file, not a folder"
+
 
 class InvalidLocation(Refusal):
     code = "invalid_location"

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from airflow_provider_schemamig.core.storage.errors import (
+    A_FILE_ON_THE_WAY,
     InvalidLocation,
     NotOurPlace,
     ObjectExists,
@@ -200,7 +201,7 @@ def _no_file_on_the_way(location: Location) -> Iterator[None]:
     try:
         yield
     except NotADirectoryError as error:
-        raise InvalidLocation(uri=location.uri, rule="a part of its path is a file, not a folder") from error
+        raise InvalidLocation(uri=location.uri, rule=A_FILE_ON_THE_WAY) from error
 
 
 def _tag(stat: os.stat_result) -> str:

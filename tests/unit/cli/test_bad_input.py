@@ -62,9 +62,10 @@ def test_no_environment_named(run: Run, new_release: Path) -> None:
 def test_the_environment_is_a_file(run: Run, new_release: Path, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
-    refused(run, "upgrade", "--env", path, "--release", new_release, code="no_environment")
-    refused(run, "upgrade", "--create", "--env", path, "--release", new_release, code="invalid_location")
-    refused(run, "status", "--env", path, code="no_environment")
+    for env in (path, path / "below"):
+        for command in (("plan",), ("upgrade",), ("upgrade", "--create")):
+            refused(run, *command, "--env", env, "--release", new_release, code="invalid_location")
+        refused(run, "status", "--env", env, code="invalid_location")
     assert path.read_text() == "x"
 
 
