@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import began_at, foreign_changes
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, drift_of, read_heads, table_store
-from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import time_of, writer_of
+from airflow_provider_schemamig.core.upgrade.plan.notes.stopped_writers import time_of, writer_of
 from airflow_provider_schemamig.visible import visible
 
 

@@ -25,11 +25,11 @@ from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation, ex
 from airflow_provider_schemamig.core.upgrade.plan.expressions import expressions_of, unusable_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import ends_by_hand, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
+from airflow_provider_schemamig.core.upgrade.plan.notes.stopped_writers import stopped_writers
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Build, Copy, EndHold, Stage
-from airflow_provider_schemamig.core.upgrade.plan.stopped_writers import stopped_writers
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.prepare.log_stores import proven_session
 from airflow_provider_schemamig.exceptions import SchemamigError

@@ -23,11 +23,11 @@ from airflow_provider_schemamig.core.online.errors import CannotBackfill
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import keep_plan, plan_of
-from airflow_provider_schemamig.core.upgrade.plan.columns.reused import with_notes_on_columns
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
-from airflow_provider_schemamig.core.upgrade.plan.new_tables import with_notes_on_new_tables
+from airflow_provider_schemamig.core.upgrade.plan.notes.new_tables import with_notes_on_new_tables
+from airflow_provider_schemamig.core.upgrade.plan.notes.reused_columns import with_notes_on_columns
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.upgrade.plan import stopped_writers
+from airflow_provider_schemamig.core.upgrade.plan.notes import stopped_writers
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs

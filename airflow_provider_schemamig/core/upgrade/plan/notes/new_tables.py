@@ -32,6 +32,6 @@ def _notes(view: View, planned: Planned) -> Iterator[str]:
 
 def _left_behind(state: State, head: Head, source: CollectionName, new: Declaration) -> list[str]:
     entry = state.entry(source)
-    said = {key for declaration in (entry.declared, new) for key, _ in declaration.properties}
-    said |= {key for pin in state.pins.values() if pin.shard == entry.shard for key, before in pin.properties if before is None}
-    return [key for key, _ in head.declaration(source).properties if key not in said]
+    declared = {key for declaration in (entry.declared, new) for key, _ in declaration.properties}
+    declared |= {key for pin in state.pins.values() if pin.shard == entry.shard for key, before in pin.properties if before is None}
+    return [key for key, _ in head.declaration(source).properties if key not in declared]
