@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from airflow_provider_schemamig.core.ledger.format import objects_v1
 from airflow_provider_schemamig.core.ledger.format.actions import Action, LedgerSnapshot
 from airflow_provider_schemamig.core.ledger.rows import FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """``types``: every class of rows of the format; rows of other collections stay as they are, whatever they say."""
+    """``types``: return every class of rows of the format; rows of other collections stay as they are, whatever they say."""
 
     number: int
-    types: tuple[type[Any], ...]
+    types: Callable[[], tuple[type[Any], ...]]
+
+    @classmethod
+    def of(cls, number: int) -> Format:
+        """Return the format of a module ``objects_vN``, loaded when first asked for: a tenth of a command's start-up, and rarely needed."""
+        return cls(number, lambda: import_module(f"{__package__}.objects_v{number}").TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +73,14 @@ class Formats:
 
     def types(self, number: int) -> tuple[type[Any], ...]:
         """Return the classes of rows of a format from ``minimum`` to ``current``."""
-        return self.formats[number - self.minimum].types
+        return self.formats[number - self.minimum].types()
 
     def steps_from(self, number: int) -> tuple[Step, ...]:
         """Return the steps that lead from a format to the current one."""
         return self.steps[number - self.minimum :]
 
 
-FORMATS = Formats(formats=(Format(1, objects_v1.TYPES),))
+FORMATS = Formats(formats=(Format.of(1),))
 
 if FORMATS.current != FORMAT_VERSION:
     raise ValueError(f"rows.FORMAT_VERSION is {FORMAT_VERSION}, the newest format of the table is {FORMATS.current}")

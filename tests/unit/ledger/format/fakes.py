@@ -27,9 +27,13 @@ def thing(number: int, name: str, value: int) -> Any:
     return THINGS[number](name, value)
 
 
+def _format(number: int) -> Format:
+    return Format(number, lambda: (*objects_v1.TYPES, THINGS[number]))
+
+
 def formats_of(first: int, last: int, *, steps: Sequence[Step] | None = None) -> Formats:
     """What a software knows that was made when ``last`` was the newest and ``first`` the oldest it still supported."""
-    made = tuple(Format(number, (*objects_v1.TYPES, THINGS[number])) for number in range(first, last + 1))
+    made = tuple(_format(number) for number in range(first, last + 1))
     return Formats(made, tuple(step(number) for number in range(first, last)) if steps is None else tuple(steps))
 
 

@@ -95,7 +95,7 @@ def test_there_is_a_file_of_types_for_each_format_and_a_step_between_each_two() 
     numbers = range(FORMATS.minimum, FORMATS.current + 1)
     assert names == {f"objects_v{number}.py" for number in numbers} | {f"v{number}_to_v{number + 1}.py" for number in numbers[:-1]}
     assert set(SNAPSHOTS) == set(numbers)
-    assert [item.types for item in FORMATS.formats] == [SNAPSHOTS[number].TYPES for number in numbers]
+    assert [item.types() for item in FORMATS.formats] == [SNAPSHOTS[number].TYPES for number in numbers]
 
 
 # --- imports -------------------------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def unpack(name: str, folder: Path, cache: Path) -> None:
 def older_known() -> Iterator[None]:
     """Let this software know format 0 and the step from it, everywhere."""
     formats, steps = FORMATS.formats, FORMATS.steps
-    object.__setattr__(FORMATS, "formats", (Format(0, objects_v0.TYPES), *formats))
+    object.__setattr__(FORMATS, "formats", (Format(0, lambda: objects_v0.TYPES), *formats))
     object.__setattr__(FORMATS, "steps", (Step.of(0, v0_to_v1), *steps))
     try:
         yield
