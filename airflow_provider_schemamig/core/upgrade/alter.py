@@ -6,12 +6,13 @@ rollback. The release stays what it is; the collection is *ahead* of it, and the
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -26,6 +27,7 @@ from airflow_provider_schemamig.core.release.sql.alter.statement import (
     read_alteration,
 )
 from airflow_provider_schemamig.core.schema.diff.compare import diff
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
@@ -38,6 +40,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.tables.errors import NameOfRelease, NeverDeployed
 from airflow_provider_schemamig.core.upgrade.tasks.leader import contract, go_through
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def plan_alter(env: EnvironmentRoot, statement: str, *, jobs: Jobs | None = None) -> PlanReport:
@@ -56,8 +59,9 @@ def alter(
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
-    """Make one ``ALTER TABLE``, ``CREATE TABLE`` or ``DROP TABLE``. Killed, the same statement again goes on; ``rollback`` undoes it before
-    its commit, and while its hold is open also after that. Without a hold what is dropped is gone at once.
+    """Make one ``ALTER TABLE``, ``CREATE TABLE`` or ``DROP TABLE``. Killed, the same statement again goes on, or finds its change made.
+
+    ``rollback`` undoes it before its commit, and while its hold is open also after that. Without a hold what is dropped is gone at once.
 
     Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, and what an upgrade raises.
     """
@@ -65,7 +69,12 @@ def alter(
     state = LedgerReader(env).state()
     done = _done(state, claim_id)
     if done is None:
-        _target(state, statement)  # a statement that is refused writes nothing
+        try:
+            _target(state, statement)  # a statement that is refused writes nothing
+        except SchemamigError:
+            done = _cut_off(state, statement)
+            if done is None:
+                raise
     _end_holds_without_time(env, state, listen)
     if done is not None:
         return done
@@ -97,14 +106,50 @@ def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:
 
 
 def _done(state: State, claim_id: str | None) -> Outcome | None:
-    """Return what this very claim did before its answer was lost.
-
-    Without an id a statement that was carried out finds its change in place.
-    """
+    """Return what this very claim did before its answer was lost."""
     for deployment in state.deployments.values():
         if claim_id is not None and deployment.claim_id == claim_id and deployment.state is DeploymentState.COMMITTED:
-            return Outcome(deployment.source, deployment.target, deployment.generation, None)
+            return _outcome(deployment)
     return None
+
+
+def _cut_off(state: State, statement: str) -> Outcome | None:
+    """Return what this statement did, if its process was killed between the commit and the end of a hold that was wanted for no time."""
+    newest = state.deployments[max(state.deployments)]
+    hold = next((hold for hold in open_holds(state) if hold.generation == newest.generation), None)
+    if hold is None or newest.hold_seconds or newest.source != newest.target:
+        return None
+    now = {name: state.entry(name).declared for name in state.objects}
+    held = {held.shard for held in hold.tables}
+    before = {
+        name: declared for name, declared in now.items() if _made_before(state, name, newest) and state.objects[name].shard not in held
+    }
+    schemas = (*((held.collection, held.schema_id) for held in hold.tables), *hold.restated)
+    before |= {collection: state.schemas[collection, number].declared for collection, number in schemas}
+    with contextlib.suppress(SchemamigError):
+        if _leads_to(now, read_alteration(statement, before)):
+            return _outcome(newest)
+    return None
+
+
+def _made_before(state: State, collection: CollectionName, deployment: Deployment) -> bool:
+    return state.shards[state.objects[collection].shard].generation != deployment.generation
+
+
+def _leads_to(now: Mapping[CollectionName, Declaration], found: Alteration) -> bool:
+    match found:
+        case CreateTable(new=new):
+            return now.get(new.name) == new
+        case RenameTable():
+            return now.get(found.name) == found.new
+        case DropTable(collection=collection):
+            return collection not in now
+        case Alter():
+            return now.get(found.collection) == found.new
+
+
+def _outcome(deployment: Deployment) -> Outcome:
+    return Outcome(deployment.source, deployment.target, deployment.generation, None)
 
 
 def _end_holds_without_time(env: EnvironmentRoot, state: State, listen: Listener) -> None:

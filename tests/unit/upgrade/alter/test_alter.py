@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
+from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark, rows
 from tests.support.online import OnlineJobs
@@ -176,6 +177,38 @@ def test_killed_right_after_its_commit(lake: Lake) -> None:
     assert alter(lake.env, "ALTER TABLE a ADD COLUMN m INT", claim_id="m", jobs=no_spark).generation == 4
     assert not open_holds(lake.state)
     assert rows(lake.path("a")) == [{"id": 1, "v": 2, "n": None, "k": None, "m": None}]
+    whole(lake)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE a ADD COLUMN n INT",
+        "ALTER TABLE a DROP COLUMN v",
+        "ALTER TABLE a RENAME COLUMN v TO w",
+        "ALTER TABLE a ADD CONSTRAINT few CHECK (v < 9)",
+        "ALTER TABLE a RENAME TO c",
+        "CREATE TABLE c (id BIGINT)",
+        "DROP TABLE a",
+    ],
+)
+def test_an_alter_that_was_killed_after_its_commit_is_found_done(lake: Lake, statement: str) -> None:
+    """Without a claim id: the same statement again, which its own work stands in the way of."""
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if open_holds(lake.state):
+            raise Crash
+
+    with pytest.raises(Crash):
+        alter(replace(lake.env, on_write=dies), statement, jobs=OnlineJobs())
+    before = lake.state.schemas
+    with unwritten(lake.env), refused("unknown_name"):
+        alter(lake.env, "ALTER TABLE nobody ADD COLUMN id INT", jobs=no_spark)
+    assert alter(lake.env, statement, jobs=no_spark).generation == 2
+    assert not open_holds(lake.state)
+    assert {key for key in lake.state.schemas if key in before} == lake.state.schemas.keys()
+    with pytest.raises(SchemamigError):
+        alter(lake.env, statement, jobs=no_spark)  # it has ended: this is a second one
     whole(lake)
 
 
