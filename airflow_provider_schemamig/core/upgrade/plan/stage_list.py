@@ -281,13 +281,14 @@ class EvolutionMemo:
 
     def __init__(self, ended: Collection[Generation]) -> None:
         self._ended = ended
-        self._known: dict[CollectionName, tuple[EvolutionInputs, TableEvolution]] = {}
+        self._known: dict[CollectionName, tuple[State, EvolutionInputs, TableEvolution]] = {}
 
     def evolution(self, step: Evolve, state: State) -> TableEvolution:
-        inputs = _inputs_of(step, state, self._ended)
         known = self._known.get(step.collection)
-        if known is None or known[0] != inputs:
-            found = _evolved(step, inputs, _NO_CHECKS)
-            assert found is not None  # else it was raised
-            known = self._known[step.collection] = (inputs, found)
-        return known[1]
+        if known is not None and known[0] is state:
+            return known[2]
+        inputs = _inputs_of(step, state, self._ended)
+        found = known[2] if known is not None and known[1] == inputs else _evolved(step, inputs, _NO_CHECKS)
+        assert found is not None  # else it was raised
+        self._known[step.collection] = state, inputs, found
+        return found
