@@ -117,9 +117,15 @@ def _header(cursor: Cursor) -> Token:
     return name
 
 
+#: A column may be called so, too.
+_BEGIN_CONSTRAINTS = frozenset({"CONSTRAINT", "CHECK", "UNIQUE", "PRIMARY", "FOREIGN"})
+
+
 def _element(cursor: Cursor, draft: TableDraft) -> None:
     """Read a column or a table constraint."""
-    if cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED) and constraint_follows(cursor, 2):
+    if cursor.peek().upper not in _BEGIN_CONSTRAINTS:
+        _column(cursor, draft)
+    elif cursor.looks_at("CONSTRAINT") and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED) and constraint_follows(cursor, 2):
         cursor.next()
         table_constraint(cursor, draft, cursor.name())
     elif constraint_follows(cursor, 0):
@@ -163,7 +169,7 @@ def _column(cursor: Cursor, draft: TableDraft) -> None:
     column = DraftColumn(cursor.column_name(), data_type(cursor))
     draft.columns.append(column)
     seen: set[str] = set()
-    while not cursor.looks_at(",") and not cursor.looks_at(")"):
+    while not cursor.at_end_of_element:
         token = cursor.peek()
         option = _column_option(cursor, draft, column)
         if option in seen:

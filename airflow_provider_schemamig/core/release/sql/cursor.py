@@ -13,6 +13,9 @@ from airflow_provider_schemamig.core.schema.expressions.tokens import Token, Tok
 
 R = TypeVar("R", bound=SqlRefusal)
 
+#: What a keyword or a symbol of the grammar may be; a quoted name or a string never is one.
+_KEYWORDS = frozenset({TokenKind.WORD, TokenKind.SYMBOL})
+
 
 class Cursor:
     """One statement. What breaks its grammar is raised; what is merely wrong goes to ``refusals``, so that one run finds all of it.
@@ -28,12 +31,19 @@ class Cursor:
         self._end = Token(TokenKind.SYMBOL, "the end of the statement", len(text), len(text))
 
     def peek(self, offset: int = 0) -> Token:
-        position = self._position + offset
-        return self._tokens[position] if position < len(self._tokens) else self._end
+        try:
+            return self._tokens[self._position + offset]
+        except IndexError:
+            return self._end
 
     @property
     def at_end(self) -> bool:
         return self._position >= len(self._tokens)
+
+    @property
+    def at_end_of_element(self) -> bool:
+        token = self.peek()
+        return token.text in (",", ")") and token.kind is TokenKind.SYMBOL
 
     def next(self) -> Token:
         token = self.peek()
@@ -44,7 +54,7 @@ class Cursor:
         """Return whether the next tokens are these keywords (capitals) or symbols."""
         for offset, word in enumerate(words):
             token = self.peek(offset)
-            if token.upper != word and (token.kind is not TokenKind.SYMBOL or token.text != word):
+            if token.text.upper() != word or token.kind not in _KEYWORDS:
                 return False
         return True
 
@@ -118,7 +128,7 @@ class Cursor:
         return self._canonical(self.text[first.start : last.end], first), first
 
     def _ends_expression(self, last: Token | None, ends: tuple[str, ...]) -> bool:
-        if self.looks_at(",") or self.looks_at(")"):
+        if self.at_end_of_element:
             return True
         if self.looks_at("NOT", "NULL"):
             return last is not None and last.upper != "IS"
