@@ -7,6 +7,7 @@ different declarations look alike, and it does not depend on Python's own hashin
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from airflow_provider_schemamig.core.schema.model import Array, DataType, Declar
 ALGORITHM = "sf1"
 
 
+@functools.lru_cache(maxsize=32768)  # two releases of 10,000 collections: an upgrade asks for each of theirs twice
 def fingerprint(declaration: Declaration) -> Fingerprint:
     """Return ``sf1:<sha256 in hex>`` of one declaration."""
     return _digest(canonical(declaration))

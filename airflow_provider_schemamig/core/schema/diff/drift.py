@@ -56,7 +56,7 @@ def _fields(expected: Fields, found: Fields, prefix: str) -> Iterator[Drift]:
         other = live.pop(field.name, None)
         if other is None:
             yield Drift(path, _text(field), ABSENT)
-        else:
+        elif other != field:
             yield from _field(field, other, path)
     for field in live.values():
         yield Drift(join(prefix, field.name), ABSENT, _text(field), is_spare=field.nullable)

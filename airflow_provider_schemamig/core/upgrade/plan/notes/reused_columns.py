@@ -40,15 +40,18 @@ def _shown_again(view: View, planned: Planned) -> Iterator[str]:
     for step in planned.plan.target.steps:
         if not isinstance(step, Evolve) or step.old.name not in view.state.objects:
             continue
-        renames = renames_left(view.state, step)
-        declared = _paths(declared_now(view.state, step), renames)
+        now = declared_now(view.state, step)
         physical = physical_after(view.state, step.old.name, planned.plan.ends)
+        if physical.fields == now.fields:
+            continue
+        renames = renames_left(view.state, step)
+        declared = _paths(now, renames)
         hidden = {shown_as(path): path for path in _paths(physical, renames) - declared}
         for path, field in walk(step.new.fields):
             if path in hidden and path not in declared and field.default is None:
                 # the ledger keeps the uses of whole columns
-                now = replace(field, name=hidden[path])
-                since = " from before" if "." in path else _since(past_of(view.state, step.old.name, now))
+                shown = replace(field, name=hidden[path])
+                since = " from before" if "." in path else _since(past_of(view.state, step.old.name, shown))
                 yield f"{step.collection}: the column {path} is on the table, hidden{since}. Rows that have a value in it show that value."
 
 
