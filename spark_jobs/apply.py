@@ -48,16 +48,17 @@ from spark_jobs.transactions import Written, write_once
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FOUND, _KEYED = "schemamig__found", "schemamig__keyed"
+_KEYED = "schemamig__keyed"
 _DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
 _LEFT, _ONE, _AFTER = "schemamig__left", "schemamig__one", "schemamig__after"
 _IS_THERE = "schemamig: a key that came is there already"
+_IS_MISSING = "schemamig: a row that goes is not there"
 
 
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Apply one range of changes; see the module for request and result."""
     started = time.monotonic()
-    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, _FOUND, _KEYED]
+    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, _KEYED]
     with storage_access(spark, request.get("storage_options", {})), temporary_views(spark, views):
         for view, source in request["inputs"].items():
             register_input(spark, view, source)
@@ -86,15 +87,8 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
     if not change.deleted:
         rows = f"SELECT {change.rows.columns} FROM {_copies(NET, COUNT)}"
         statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {_inserted(request, change)} FROM ({rows}) s"
-    else:
-        # Equal rows cannot be told apart, so all of them go and what is left over comes back. Whatever a twin commits before, in between
-        # or meanwhile, it has the same txn version, so Delta skips or aborts the statement.
-        beyond = _beyond(spark, target, change.rows)
-        missing, spare = _count_equal_rows(spark, target, change, beyond)
-        if missing:
-            return _diverged(spark, request, target, change, missing)
-        statement = _by_row(request, target, change, spare, beyond)
-    return write_once(spark, request["target_uri"], statement, request, notes)
+        return write_once(spark, request["target_uri"], statement, request, notes)
+    return _write_by_row(spark, request, target, change, notes)
 
 
 def _copies(view: str, number: str, where: str = "true") -> str:
@@ -126,53 +120,63 @@ def _beyond(spark: SparkSession, target: str, rows: ChangedRows) -> Sequence[str
     return [quote(name) for name in spark.sql(f"SELECT * FROM {target}").columns if name not in known]
 
 
-def _count_equal_rows(spark: SparkSession, target: str, change: NetChange, beyond: Sequence[str]) -> tuple[int, int]:
-    """Return (kinds of rows that the target lacks though they go, kinds of which it has more than go).
+def _write_by_row(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange, notes: Mapping[str, Any]) -> Written:
+    """Write changes in which rows go, by whole rows. Raises TargetDiverged.
 
-    Leaves ``_FOUND`` behind, with the values of the remaining rows in the columns ``beyond`` those of the changes.
+    Equal rows cannot be told apart, so all of them go and what is left over comes back. The statement itself counts them, because Delta
+    answers for what a statement reads, and for nothing that was read before it.
     """
-    rows = ", ".join(f"first(n.{quote(f.name)}) AS {quote(f.name)}" for f in change.rows.fields)
-    values = ", ".join(value for f in change.rows.fields for value in same_by(f"n.{quote(f.name)}", f.dataType))
-    on = " AND ".join([f"n.{COUNT} < 0", same_row(change.rows.fields, "t", "n"), *change.bounds("t")])
-    have = f"first(n.{COUNT}) + count(*)"
-    more = ", ".join(f"t.{name}" for name in beyond)
-    left = f", slice(collect_list(struct({more})), 1, greatest(CAST({have} AS INT), 0)) AS {_LEFT}" if beyond else ""
-    spark.sql(f"CACHE LAZY TABLE {_FOUND} AS SELECT {rows}, {have} AS {_HAVE}{left} FROM {target} t JOIN {NET} n ON {on} GROUP BY {values}")
-    counts = f"count_if({_HAVE} >= 0) AS enough, count_if({_HAVE} > 0) AS spare"
-    (row,) = spark.sql(f"SELECT {counts} FROM {_FOUND}").collect()
-    return change.kinds_deleted - int(row["enough"]), int(row["spare"])
+    beyond = _beyond(spark, target, change.rows)
+    try:
+        with translated("apply"):
+            return write_once(spark, request["target_uri"], _by_row(request, target, change, beyond), request, notes)
+    except BadValue as error:
+        if _IS_MISSING not in error.detail:
+            raise
+    version = newest_version(spark, target)
+    (row,) = spark.sql(f"SELECT count_if({_HAVE} < 0) AS missing FROM ({_equal_rows(target, change)})").collect()
+    raise TargetDiverged(uri=request["target_uri"], version=version, rows=max(1, int(row["missing"])))
 
 
-def _by_row(request: Mapping[str, Any], target: str, change: NetChange, spare: int, beyond: Sequence[str]) -> str:
-    columns, stays = change.rows.columns, bool(spare and beyond)
-    nothing = f", NULL AS {_LEFT}" if stays else ""
+def _equal_rows(target: str, change: NetChange, beyond: Sequence[str] = (), *, fails: bool = False) -> str:
+    """Return a query of the kinds of rows that go, with how many of each the target has left then (``_HAVE``; negative: it has too few).
+
+    ``_LEFT``: the values that those have in the columns ``beyond`` those of the changes. ``fails``: it says ``_IS_MISSING`` of too few.
+    """
+    fields = change.rows.fields
+    on = " AND ".join([f"n.{COUNT} < 0", same_row(fields, "t", "n"), *change.bounds("t")])
+    columns, more = ", ".join(f"n.{quote(f.name)}" for f in fields), ", ".join(f"t.{name}" for name in beyond)
+    nothing, those = (f", NULL AS {_LEFT}", f", struct({more})") if beyond else ("", "")
+    gone = f"SELECT {columns}, n.{COUNT}{nothing} FROM {NET} n WHERE n.{COUNT} < 0"
+    there = f"SELECT {columns}, 1L{those} FROM {target} t JOIN {NET} n ON {on}"  # an outer join would not send the few to the many
+    have = f"IF(sum({COUNT}) < 0, CAST(raise_error('{_IS_MISSING}') AS BIGINT), sum({COUNT}))" if fails else f"sum({COUNT})"
+    left = f", slice(collect_list({_LEFT}), 1, CAST({have} AS INT)) AS {_LEFT}" if beyond else ""
+    rows = ", ".join(f"first({quote(f.name)}) AS {quote(f.name)}" for f in fields)
+    values = ", ".join(value for f in fields for value in same_by(quote(f.name), f.dataType))
+    return f"SELECT {rows}, {have} AS {_HAVE}{left} FROM ({gone} UNION ALL {there}) GROUP BY {values}"
+
+
+def _by_row(request: Mapping[str, Any], target: str, change: NetChange, beyond: Sequence[str]) -> str:
+    """Return the MERGE by whole rows. It fails, and says ``_IS_MISSING``, if the target has too few of a kind that goes."""
+    columns = change.rows.columns
+    nothing = f", NULL AS {_LEFT}" if beyond else ""
     parts = [f"SELECT {columns}, true AS {_DELETE}{nothing} FROM {NET} WHERE {COUNT} < 0"]
     if change.inserted:
         came = f"SELECT {columns} FROM {_copies(NET, COUNT, f'{COUNT} > 0')}"
         parts.append(f"SELECT {_inserted(request, change)}, false{nothing} FROM ({came}) s")
-    if stays:
-        parts.append(f"SELECT {columns}, false, {_ONE} FROM {_FOUND} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
-    elif spare:
-        parts.append(f"SELECT {columns}, false FROM {_copies(_FOUND, _HAVE)}")
+    kinds = f"({_equal_rows(target, change, beyond, fails=True)})"
+    if beyond:
+        parts.append(f"SELECT {columns}, false, {_ONE} FROM {kinds} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
+    else:
+        parts.append(f"SELECT {columns}, false FROM {_copies(kinds, _HAVE)}")
     values, both = ", ".join(f"s.{quote(f.name)}" for f in change.rows.fields), ", ".join([columns, *beyond])
     more = ", ".join(f"s.{_LEFT}.{name}" for name in beyond)
-    again = f"WHEN NOT MATCHED AND s.{_LEFT} IS NOT NULL THEN INSERT ({both}) VALUES ({values}, {more}) " if stays else ""
+    again = f"WHEN NOT MATCHED AND s.{_LEFT} IS NOT NULL THEN INSERT ({both}) VALUES ({values}, {more}) " if beyond else ""
     on = " AND ".join([f"s.{_DELETE}", same_row(change.rows.fields, "t", "s"), *change.bounds("t")])
     return (
         f"MERGE INTO {target} t USING ({' UNION ALL '.join(parts)}) s ON {on} "
         f"WHEN MATCHED THEN DELETE {again}WHEN NOT MATCHED AND NOT s.{_DELETE} THEN INSERT ({columns}) VALUES ({values})"
     )
-
-
-def _diverged(spark: SparkSession, request: Mapping[str, Any], target: str, change: NetChange, missing: int) -> Written:
-    """Find out why rows are missing: a twin did the work, which Delta knows by the txn version, or the target is not what it should be."""
-    fails = f"INSERT INTO {target} ({change.rows.columns}) SELECT {change.rows.columns} FROM {NET} WHERE raise_error('diverged') IS NULL"
-    try:
-        with translated("apply"):
-            return write_once(spark, request["target_uri"], fails, request, {})
-    except BadValue:
-        version = newest_version(spark, target)
-        raise TargetDiverged(uri=request["target_uri"], version=version, rows=missing) from None
 
 
 # --- rows by their key ---------------------------------------------------------------------------------------------------------------
