@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -30,8 +30,9 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import stages
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
-from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target
+from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.tasks import leader
+from airflow_provider_schemamig.core.upgrade.tasks.read_only import preflight
 
 #: What says of a commit that it changed more than rows.
 _METADATA = ("protocol", "metaData", "domainMetadata")
@@ -50,18 +51,30 @@ class ExplainedRuns:
 
     def __init__(self) -> None:
         self._runs: Counter[tuple[str, Generation]] = Counter()
+        self._reports: dict[tuple[str, Generation], PlanReport] = {}
         self._settled: dict[tuple[str, Generation], tuple[View, Planned]] = {}
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         go_through, settle = leader.go_through, recovery.settle
 
+        def reported(looks: Callable[..., Preflight]) -> Callable[..., Preflight]:
+            @functools.wraps(looks)
+            def report(env: EnvironmentRoot, *given: Any, **options: Any) -> Preflight:
+                found = looks(env, *given, **options)
+                if found.generation is not None:
+                    self._reports[env.location.uri, found.generation] = found.report
+                return found
+
+            return report
+
         @functools.wraps(go_through)
-        def checked(env: EnvironmentRoot, found: Preflight, generation: Generation, **options: Any) -> Outcome:
+        def checked(env: EnvironmentRoot, generation: Generation, *given: Any, **options: Any) -> Outcome:
             self._runs[env.location.uri, generation] += 1
+            report = self._reports[env.location.uri, generation]
             is_begun = self._runs[env.location.uri, generation] == 1 and _is_promoted(env, generation)  # by tasks of its own
-            outcome = go_through(env, found, generation, **options)
+            outcome = go_through(env, generation, *given, **options)
             if not is_begun:
-                self._check(env, found.report, generation)
+                self._check(env, report, generation)
             return outcome
 
         def settled(writer: LeaderWriter, *given: Any, **options: Any) -> None:
@@ -71,6 +84,8 @@ class ExplainedRuns:
             if is_open:
                 self._look(writer)
 
+        patch.setattr(leader, "preflight", reported(preflight))
+        patch.setattr(alter, "preflight_plan", reported(preflight_plan))
         patch.setattr(leader, "go_through", checked)
         patch.setattr(alter, "go_through", checked)
         patch.setattr(expand, "settle", settled)

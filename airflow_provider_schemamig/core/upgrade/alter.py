@@ -84,7 +84,7 @@ def alter(
     if checked.generation is None:
         version = planned.plan.target.version
         return Outcome(version, version, None, None)
-    outcome = go_through(env, checked, checked.generation, jobs=jobs, listen=listen)
+    outcome = go_through(env, checked.generation, checked.filled, checked.report.plan.notes, jobs=jobs, listen=listen)
     return replace(outcome, notes=(*outcome.notes, *_unreleased_notes(LedgerReader(env).state())))
 
 
