@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
@@ -115,9 +115,11 @@ def _done(state: State, claim_id: str | None) -> Outcome | None:
 
 def _cut_off(state: State, statement: str) -> Outcome | None:
     """Return what this statement did, if its process was killed between the commit and the end of a hold that was wanted for no time."""
-    newest = state.deployments[max(state.deployments)]
-    hold = next((hold for hold in open_holds(state) if hold.generation == newest.generation), None)
-    if hold is None or newest.hold_seconds or newest.source != newest.target:
+    holds = [hold for hold in open_holds(state) if hold.state in (HoldState.OPEN, HoldState.CONTRACTING)]
+    if not holds or holds[-1].generation != max(state.deployments):
+        return None
+    hold, newest = holds[-1], state.deployments[holds[-1].generation]
+    if newest.hold_seconds or newest.source != newest.target:
         return None
     now = {name: state.entry(name).declared for name in state.objects}
     held = {held.shard for held in hold.tables}

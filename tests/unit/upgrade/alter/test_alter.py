@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
@@ -192,11 +193,12 @@ def test_killed_right_after_its_commit(lake: Lake) -> None:
         "DROP TABLE a",
     ],
 )
-def test_an_alter_that_was_killed_after_its_commit_is_found_done(lake: Lake, statement: str) -> None:
+@pytest.mark.parametrize("at", [HoldState.OPEN, HoldState.CONTRACTING])
+def test_an_alter_that_was_killed_after_its_commit_is_found_done(lake: Lake, statement: str, at: HoldState) -> None:
     """Without a claim id: the same statement again, which its own work stands in the way of."""
 
     def dies(moment: str, what: str, key: str) -> None:
-        if open_holds(lake.state):
+        if at in {hold.state for hold in open_holds(lake.state)}:
             raise Crash
 
     with pytest.raises(Crash):
