@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pendulum
 
+from airflow_provider_schemamig.core.access.errors import WroteOtherColumns
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING, TxnPosition
 from airflow_provider_schemamig.core.delta.log.files import active_files
@@ -93,6 +94,8 @@ class Run:
         self._known = read_state(self.ends.target.env, self.stream)
         if self._known is not None and self._known.rests(self.settings, self.now):
             return self._known
+        if self._known is not None and self._known.error == WroteOtherColumns.code:
+            return self._known  # its rows are in the wrong columns until a restore brings them anew
         nothing = StreamState(self.stream, ShardId(""), NOTHING, NOTHING, self.now, NOTHING, None)
         self._state = replace(self._known or nothing, pause=None, error=None, detail="", warning="")
         failed, goes_on = 0, True
@@ -299,6 +302,8 @@ class Run:
         """
         if isinstance(error, TableMissing):
             return self._look_elsewhere()
+        if isinstance(error, WroteOtherColumns):  # its own statement has moved the stream
+            return False
         if error.retryable:
             self._renew()
             return True
