@@ -7,7 +7,8 @@ the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``
 (optional, with ``match``: {column: what a row that is there gets in it, of the aliases ``s`` for what comes and ``t`` for that row};
 of other columns what comes), ``inserts`` (optional: the same for a row that is not there, of ``s``), ``filled`` (optional: the one column
 of the target that the changes gave values, see below), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text),
-``collection`` (optional, for errors), ``text_partitions`` (optional: see ``kept_text``), and ``changes``:
+``collection`` (optional, for errors), ``text_partitions`` (optional: see ``kept_text``), ``identities`` (optional, with ``match``: the
+target's identity columns, of which Delta updates none: a row whose value is another one then is BadValue), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
@@ -52,6 +53,7 @@ _KEYED = "schemamig__keyed"
 _DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
 _LEFT, _ONE, _AFTER = "schemamig__left", "schemamig__one", "schemamig__after"
 _IS_THERE = "schemamig: a key that came is there already"
+_IS_FIXED = "the row has another value of an identity column now, and Delta updates none: set the old one, or add the row anew"
 _IS_MISSING = "schemamig: a row that goes is not there"
 
 
@@ -242,15 +244,21 @@ def _merge_by_key(
     """
     rows, updates = change.rows, request.get("updates", {})
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
-    values = {f.name: _kept(request, f.name, updates.get(f.name, f"s.{quote(f.name)}")) for f in rows.fields}
-    if guarded:  # no condition of a clause: of those some are evaluated for rows that match nothing, too
-        first = rows.key[0]
-        there = f"CAST(raise_error('{_IS_THERE}') AS {type_sql(first.dataType)})"
-        values[first.name] = f"IF(s.{IS_NEW}, {there}, {values[first.name]})"
+    fixed = [f for f in rows.fields if f.name in request.get("identities", ())]
+    updated = [f for f in rows.fields if f not in fixed]
+    values = {f.name: _kept(request, f.name, updates.get(f.name, f"s.{quote(f.name)}")) for f in updated}
+    fails = {_IS_THERE: f"s.{IS_NEW}"} if guarded and updated else {}
+    if fixed and updated:
+        fails[_IS_FIXED] = " OR ".join(f"NOT t.{quote(f.name)} <=> {updates.get(f.name, f's.{quote(f.name)}')}" for f in fixed)
+    for text, when in fails.items():  # no condition of a clause: of those some are evaluated for rows that match nothing, too
+        first = updated[0]
+        failure = f"CAST(raise_error('{text}') AS {type_sql(first.dataType)})"
+        values[first.name] = f"IF({when}, {failure}, {values[first.name]})"
     assignments = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
     return (
         f"MERGE INTO {target} t USING ({source}) s ON {on} "
-        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}WHEN MATCHED THEN UPDATE SET {assignments} "
+        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}"
+        f"{f'WHEN MATCHED THEN UPDATE SET {assignments} ' if updated else ''}"
         f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_inserted(request, change)})"
     )
 

@@ -126,6 +126,7 @@ def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last
             "projection": transfer.projection,
             "changes": changes,
             "match": list(transfer.match),
+            "identities": list(read_head(transfer.target_store(env)).identities) if transfer.match else [],
             "source": {"uri": env.table_location(transfer.source_uri).uri, "version": last},
         }
         try:

@@ -83,12 +83,22 @@ class Head:
         return dict(found)
 
     @property
+    def identities(self) -> tuple[str, ...]:
+        """Return the identity columns: of a row that is there nobody can change their values."""
+        return tuple(self._identities)
+
+    @property
     def identities_always(self) -> tuple[str, ...]:
         """Return the columns GENERATED ALWAYS AS IDENTITY: no writer can bring a row with a value of theirs."""
+        return tuple(name for name, is_given in self._identities.items() if not is_given)
+
+    @property
+    def _identities(self) -> dict[str, bool]:
+        """Return the identity columns, each with whether a writer may give a value."""
         if IDENTITY not in self.metadata["schemaString"]:
-            return ()
+            return {}
         fields = ((field["name"], field.get("metadata") or {}) for field in self.schema["fields"])
-        return tuple(name for name, metadata in fields if IDENTITY in metadata and not metadata.get(IDENTITY_GIVEN))
+        return {name: bool(metadata.get(IDENTITY_GIVEN)) for name, metadata in fields if IDENTITY in metadata}
 
     @property
     def stored_names(self) -> dict[ColumnPath, str]:

@@ -102,6 +102,7 @@ def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Ma
                 "inputs": {},
                 "changes": changes,
                 "match": list(mapping.match),
+                "identities": list(target.head.identities),
                 "source": {"uri": source.uri, "version": source.head.version},
                 "updates": found | {column: f"coalesce({found[column]}, t.{quote(column)})" for column in unfilled},
                 "inserts": {column: f"coalesce(s.{quote(column)}, {default})" for column, default in unfilled.items()},
