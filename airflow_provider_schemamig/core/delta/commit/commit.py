@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, encode_actions
-from airflow_provider_schemamig.core.delta.commit.append import Entry, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
+from airflow_provider_schemamig.core.delta.commit.stream_txns import StreamMoved, check_no_stream, reassigns_names, txns_against_streams
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, SeenFence, known_head, remember
@@ -135,13 +136,29 @@ def commit_edited(
         for commit in commits(store, checked_at, base.version):
             _refuse_files(commit, uri)
     judge = functools.partial(_judge, uri=uri, fence=fence, exclusive=checked_at is not None)
-    ict = uses_in_commit_timestamps(replayed.metadata)
-    actions += [txn_of(app_id, version) for app_id, version in txns.items()]
     seen = _still_fenced(store, base, replayed, fence, txns)
-    appended = append(store, base.version, Entry(tag, actions, parameters), judge, in_commit_timestamps=ict)
+    appended = _append(store, base, replayed, Entry(tag, actions, parameters), judge, txns)
     head = replace(replayed, version=appended.version)
     remember(store, head, appended.receipt.tag, is_conditional=True, fence=seen)
     return Committed(head, appended.receipt)
+
+
+def _append(store: Store, base: Head, after: Head, entry: Entry, judge: Judge, txns: Mapping[str, int]) -> Appended:
+    """Append the commit with ``txns``, and with what turns streams away where a name stands for another column from it on."""
+    ict, reassigned, version = uses_in_commit_timestamps(after.metadata), reassigns_names(base, after), base.version
+
+    def judge_streams(commit: LogCommit) -> None:
+        judge(commit)
+        if reassigned:
+            check_no_stream(commit)
+
+    while True:
+        given = {**txns, **txns_against_streams(store, version, txns)} if reassigned else txns
+        extended = replace(entry, actions=[*entry.actions, *(txn_of(app_id, number) for app_id, number in given.items())])
+        try:
+            return append(store, version, extended, judge_streams, in_commit_timestamps=ict)
+        except StreamMoved as moved:  # judged already, as all before it
+            version = moved.version
 
 
 def _still_fenced(store: ReadStore, base: Head, after: Head, fence: Fence, txns: Mapping[str, int]) -> SeenFence | None:
