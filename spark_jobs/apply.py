@@ -43,7 +43,7 @@ from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.keyed_change import IS_NEW, KeyedChange, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
-from spark_jobs.row_values import cast_to, equal_by, same_by, same_key, same_row, type_sql
+from spark_jobs.row_values import equal_by, same_by, same_key, same_row, select_as, type_sql
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
     """
     source, keys = request["source"], ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
     register_input(spark, request["source_view"], {**source, "projection": request["projection"]})
-    query, same = f"SELECT {cast_to(rows.key)} FROM (\n{request['query']}\n)", same_key(rows.key, "q", "k")
+    query, same = select_as(spark, request["query"], rows.key), same_key(rows.key, "q", "k")
     (row,) = spark.sql(
         f"SELECT coalesce(sum(n), 0) AS n FROM (SELECT count(*) AS n FROM ({query}) q LEFT SEMI JOIN ({new_keys}) k ON {same} "
         f"GROUP BY {keys} HAVING count(*) > 1)"

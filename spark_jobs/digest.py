@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from spark_jobs.delta_tables import register_input, table_sql, temporary_views
-from spark_jobs.row_values import cast_to, fields_of, row_hash
+from spark_jobs.row_values import fields_of, row_hash, select_as
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,10 +33,10 @@ def _part(spark: SparkSession, part: Mapping[str, Any]) -> RowsDigest:
     with temporary_views(spark, part["inputs"]):
         for view, source in part["inputs"].items():
             register_input(spark, view, source)
-        selected = ", ".join(map(quote, columns))
+        rows = f"SELECT {', '.join(map(quote, columns))} FROM (\n{part['query']}\n)"
         if "like" in part:
-            selected = cast_to(fields_of(spark.sql(f"SELECT * FROM {table_sql(part['like'])}").schema, columns))
-        return rows_digest(spark.sql(f"SELECT {selected} FROM (\n{part['query']}\n)"))
+            rows = select_as(spark, part["query"], fields_of(spark.sql(f"SELECT * FROM {table_sql(part['like'])}").schema, columns))
+        return rows_digest(spark.sql(rows))
 
 
 def rows_digest(frame: DataFrame, columns: Sequence[str] | None = None) -> RowsDigest:

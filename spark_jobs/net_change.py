@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.storage import spark_uri
 from spark_jobs.delta_tables import table_sql
-from spark_jobs.row_values import cast_to, fields_of, is_compared_as_one, literal, row_hash, same_by
+from spark_jobs.row_values import fields_of, is_compared_as_one, literal, row_hash, same_by, select_as
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -72,7 +72,7 @@ def changed_rows(spark: SparkSession, request: Mapping[str, Any]) -> ChangedRows
     for view, rows in _sides(spark, request):
         spark.sql(rows).createOrReplaceTempView(request["source_view"])
         # This view holds the analysed query, so that source_view may become another one.
-        spark.sql(f"SELECT {cast_to(fields)} FROM (\n{request['query']}\n)").createOrReplaceTempView(view)
+        spark.sql(select_as(spark, request["query"], fields)).createOrReplaceTempView(view)
         views.append(view)
     return ChangedRows(fields, key, views)
 
@@ -80,7 +80,8 @@ def changed_rows(spark: SparkSession, request: Mapping[str, Any]) -> ChangedRows
 def net_change_of(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> NetChange:
     """Make the view ``NET``, and look at it once."""
     fields = rows.fields
-    parts = [f"SELECT {cast_to(fields)}, 0L AS {COUNT} FROM {table_sql(request['target_uri'])} WHERE false"]
+    columns = ", ".join(quote(f.name) for f in fields)
+    parts = [f"SELECT {columns}, 0L AS {COUNT} FROM {table_sql(request['target_uri'])} WHERE false"]
     parts += [f"SELECT *, {'1L' if view == CAME else '-1L'} AS {COUNT} FROM {view}" for view in rows.views]
     # What stands for a value in GROUP BY may be less than the value: of -0.0 a group makes 0.0.
     names = ((f, quote(f.name)) for f in fields)

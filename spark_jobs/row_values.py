@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
+from airflow_provider_schemamig.core.spark.field_order import values_by_name
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField, StructType
 
 
@@ -17,9 +19,16 @@ def fields_of(schema: StructType, columns: Iterable[str]) -> list[StructField]:
     return [by_name[column.lower()] for column in columns]
 
 
-def cast_to(fields: Iterable[StructField]) -> str:
-    """Return a select list that takes columns by name and casts them to the types of ``fields``, which an INSERT would do unasked."""
-    return ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in fields)
+def select_as(spark: SparkSession, query: str, fields: Sequence[StructField], *, cast: bool = True) -> str:
+    """Return the query's columns as ``fields``, all found by name, at any depth. ``cast``: to their types, which an INSERT does unasked.
+
+    Raises QueryRefused for fields that could be either.
+    """
+    values = values_by_name(spark, query, fields)
+    if cast:
+        values = {f.name: f"CAST({values[f.name]} AS {type_sql(f.dataType)})" for f in fields}
+    columns = ", ".join(name if value == name else f"{value} AS {name}" for name, value in ((quote(f), v) for f, v in values.items()))
+    return f"SELECT {columns} FROM (\n{query}\n)"
 
 
 def row_hash(fields: Iterable[StructField], seed: int | None = None) -> str:

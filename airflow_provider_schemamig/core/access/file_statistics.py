@@ -80,8 +80,12 @@ class LogEvidence:
         column = field_at(self.live.fields, path.partition(".")[0])
         if column is None or fills_itself(column):
             return frozenset()
-        shapes = {fingerprint(item.declared): Shape(item.declared, dict(item.stored_names)) for item in self.state.schemas_of(self.shard)}
-        return frozenset(found for found, shape in shapes.items() if any(map(kept, _slots(shape, wanted))))
+        # Releases that look the same may have had another column by the name: one that wrote wide values there is enough to doubt all.
+        found: dict[bool, set[str]] = {True: set(), False: set()}
+        for item in self.state.schemas_of(self.shard):
+            for slot in _slots(Shape(item.declared, dict(item.stored_names)), wanted):
+                found[kept(slot)].add(fingerprint(item.declared))
+        return frozenset(found[True] - found[False])
 
     def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
         """Return the version whose commit ended the last schema for which ``promised`` is true of the field at ``path``. In doubt, the

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.release.queries.query import bind
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
+from airflow_provider_schemamig.core.spark.field_order import values_by_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -51,8 +52,11 @@ def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: Pi
         rows[name] = (projection, select(found, version_sql(lookup.uri, lookup.head.version)))
     views = {name: quote(f"schemamig_{name}") for name in rows}
     inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())
-    columns = ", ".join(f"CAST({quote(f.name)} AS {type_sql(f.type)}) AS {quote(f.name)}" for f in wanted.fields)
-    return f"WITH {inputs} SELECT {columns} FROM (\n{bind(step.up, views)}\n)"
+    query = f"WITH {inputs} SELECT * FROM (\n{bind(step.up, views)}\n)"
+    types = {f.name: type_sql(f.type) for f in wanted.fields}
+    empty = ", ".join(f"CAST(NULL AS {found}) AS {quote(name)}" for name, found in types.items())
+    values = values_by_name(spark, query, spark.sql(f"SELECT {empty}").schema.fields)
+    return f"SELECT {', '.join(f'CAST({values[name]} AS {found}) AS {quote(name)}' for name, found in types.items())} FROM (\n{query}\n)"
 
 
 def _lookup(env: EnvironmentRoot, state: State, collection: CollectionName) -> PinnedTable:

@@ -162,7 +162,7 @@ class _Fitter:
                 return self._primitive(live, wanted, origin, path)
             case Struct(), Struct():
                 before, after = self.fields(live.fields, wanted.fields, origin, path)
-                return Struct((*before, *_strangers(live.fields, before))), Struct(after)
+                return Struct(_as_stored(live.fields, before)), Struct(after)
             case Array(), Array():
                 self._elements(live.contains_null, wanted.contains_null, join(path, "element"))
                 old, new = self._type(live.element, wanted.element, join(origin, "element"), join(path, "element"))
@@ -195,13 +195,14 @@ class _Fitter:
         raise Unfit(path, f"is {type_sql(wanted)} for it, and {type_sql(live)} in the table, {why}")
 
 
-def _strangers(live: Fields, used: Fields) -> Fields:
-    """Return the fields of a struct that the release does not have, under names that no field can have.
+def _as_stored(live: Fields, used: Fields) -> Fields:
+    """Return a struct's fields in the table's order, those that the release does not have under names that no field can have.
 
-    They may not be left out: a projection that finds a struct to be as it is wanted shows all of it.
+    None may be left out or change places: a projection that finds a struct to be as it is wanted shows all of it as it is, and a cast
+    goes by position.
     """
-    names = {f.name for f in used}
-    return tuple(Field(f"{f.name} ", bare_type(f.type)) for f in live if f.name not in names)
+    known = {f.name: f for f in used}
+    return tuple(known.get(f.name, Field(f"{f.name} ", bare_type(f.type))) for f in live)
 
 
 def only(shape: Shape, columns: Sequence[str] | None) -> Shape:

@@ -79,6 +79,18 @@ def test_a_merge_leaves_the_hidden_fields_of_a_struct_for_the_way_back(spark: Sp
     assert row["s"].asDict(recursive=True) == {"a": 8, "h": "h", "i": {"x": 8}}
 
 
+def test_a_reader_finds_the_fields_of_a_struct_by_name_where_the_table_has_another_order(spark: SparkSession, tmp_path: Path) -> None:
+    lake, product = SparkLake(spark, Environment.open(str(tmp_path / "lake"))), Product(tmp_path / "product")
+    lake.upgrade(product.release("1.0.0", "CREATE TABLE t (c INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>);"))
+    lake.sql("INSERT INTO {t} SELECT 0, named_struct('a', 1, 'b', 2), array(named_struct('a', 1, 'b', 2))")
+    turned = "CREATE TABLE t (d INT, s STRUCT<b: BIGINT, a: INT>, l ARRAY<STRUCT<b: INT, a: INT>>);"
+    lake.upgrade(product.release("1.1.0", turned, 'evolution("t", rename={"c": "d"})'))
+    reader = lake.env.reader("t", "1.0.0", spark)
+    [(_, s, [item])] = reader.df().collect()
+    assert (tuple(s), tuple(item)) == ((1, 2), (1, 2)), "in the release's order, too"
+    assert reader.arrow().to_pylist() == [{"c": 0, "s": {"a": 1, "b": 2}, "l": [{"a": 1, "b": 2}]}]
+
+
 # --- values that another type does not hold --------------------------------------------------------------------------------------------
 
 NUMBERS = (

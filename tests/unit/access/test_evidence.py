@@ -168,6 +168,22 @@ def test_a_default_that_the_table_fills_in_proves_nothing(tmp_path: Path) -> Non
     assert fenced(lake, "x")
 
 
+def test_a_release_that_looks_the_same_and_had_another_column_by_the_name_proves_nothing(tmp_path: Path) -> None:
+    first = "CREATE TABLE t (id BIGINT, x FLOAT, y DOUBLE);"
+    second, alike = first.replace("FLOAT", "DOUBLE"), 'evolution("t", rename={"x": "y"}, drop=["y"])'
+    found = releases(tmp_path, (first, ""), (second, 'evolution("t")'), (first, alike))
+    lake = deployed(tmp_path, found[0], found[1])
+    says = by_handle(lake, "1.2.0", first)
+    foreign.commit(lake.path("t"), {"add": file("narrow")}, says=says)
+    for release in found[1:]:
+        lake.upgrade(release)
+    foreign.commit(lake.path("t"), {"add": file("wide")}, says=says)
+    for _ in range(2):
+        commands.rollback(lake.env)
+        assert fenced(lake, "x"), "what 1.2.0 calls y, and has written doubles into"
+        assert not fenced(lake, "id")
+
+
 def test_the_text_says_why_the_own_release_is_fenced(floats: Lake) -> None:
     expand(floats)
     foreign.commit(floats.path("t"), {"add": file("theirs")})

@@ -79,6 +79,25 @@ def shown(live: Shape, wanted: Shape, evidence: Told = Told(), *, is_later: bool
         ("x ARRAY<BIGINT>", "x ARRAY<INT>", Told(fits=True), "SELECT CAST(`x` AS ARRAY<INT>) AS `x` FROM (SELECT `x` FROM t)"),
         ("s STRUCT<a: INT, b: INT>", "s STRUCT<b: INT>", Told(), "SELECT IF(`s` IS NULL, NULL, NAMED_STRUCT('b', `s`.`b`)) AS `s` FROM t"),
         ("s STRUCT<a: INT>", "s STRUCT<a: INT, b: INT>", Told(), "s.b was dropped"),
+        (
+            "s STRUCT<b: INT, a: INT>",
+            "s STRUCT<a: INT, b: INT>",
+            Told(),
+            "SELECT IF(`s` IS NULL, NULL, NAMED_STRUCT('a', `s`.`a`, 'b', `s`.`b`)) AS `s` FROM t",
+        ),
+        (
+            "s STRUCT<b: BIGINT, a: INT>",
+            "s STRUCT<a: INT, b: INT>",
+            Told(fits=True),
+            "SELECT CAST(`s` AS STRUCT<`a`: INT, `b`: INT>) AS `s` "
+            "FROM (SELECT IF(`s` IS NULL, NULL, NAMED_STRUCT('a', `s`.`a`, 'b', `s`.`b`)) AS `s` FROM t)",
+        ),
+        (
+            "l ARRAY<STRUCT<b: INT, a: INT>>",
+            "l ARRAY<STRUCT<a: INT, b: INT>>",
+            Told(),
+            "SELECT TRANSFORM(`l`, x1 -> IF(x1 IS NULL, NULL, NAMED_STRUCT('a', x1.`a`, 'b', x1.`b`))) AS `l` FROM t",
+        ),
     ],
 )
 def test_fit_the_rules(live: str, wanted: str, told: Told, expected: str) -> None:
