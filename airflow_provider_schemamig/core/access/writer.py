@@ -204,7 +204,7 @@ class Writer(Handle):
             ) from None
 
     def _keys(self, seen: Resolution, fit: WriteFit, on: Sequence[str]) -> list[str]:
-        """Return the table's names of the columns that a merge is on. Raises UnknownColumn, WriterFenced."""
+        """Return the table's names of the columns that a merge is on. Raises UnknownColumn, WriterFenced, InvalidArgument."""
         found = []
         check_names("on", on)
         for column in on:
@@ -214,6 +214,11 @@ class Writer(Handle):
             with self._fences(seen):
                 _check_comparable(fit, column, name)
             found.append(name)
+        fixed = next((name for name in seen.table().head.identities if on and name in fit.columns and name not in found), None)
+        if fixed is not None:
+            given = f"values of {fixed}, an identity column, which Delta updates in no row"
+            rule = f"rows without {fixed}, whose numbers Delta makes, or merge on it"
+            raise InvalidArgument(collection=self.collection, what="rows to merge", given=given, rule=rule)
         return found
 
     def _may_try_again(self, error: Exception, place: PinnedTable) -> bool:

@@ -32,6 +32,7 @@ class UpgradedMeanwhile:
         return self.jobs.run(job, request)
 
 
+@pytest.mark.some(1, of="flows of Spark")
 @pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["without a key", "by key"])
 def test_a_statement_planned_after_a_target_exchanged_names_writes_nothing(tmp_path: Path, key: str) -> None:
     schema = SCHEMA.format(key)
