@@ -102,6 +102,17 @@ def column_name(text: str, collection: str | None = None) -> str:
     return text
 
 
+def name_key(name: str) -> str:
+    """Return what is equal for names that Spark takes for one: both cases of each character count, so a long s is an s."""
+    lower = name.lower()
+    return lower if lower.isascii() else "".join(map(_character_key, name))
+
+
+def _character_key(character: str) -> str:
+    upper = character.upper()
+    return (upper if len(upper) == 1 else character).lower()[0]  # as Java: one character has one of each case
+
+
 def quote(identifier: str) -> str:
     """Put an identifier in backticks, always: there is no list of reserved words to get wrong."""
     return "`" + identifier.replace("`", "``") + "`"

@@ -113,6 +113,7 @@ def test_apply_its_inverse(change: Change, before: str, after: str) -> None:
         (DropColumn(A), "a INT UNIQUE, b INT", "a key uses it"),
         (DropColumn(A), "a INT, b INT, CONSTRAINT c CHECK (A > 0)", "the CHECK c uses it"),
         (RenameColumn(A, "b"), "a INT, B INT", "the name b is taken"),
+        (RenameColumn(A, "s"), "a INT, \u017f INT", "the name s is taken"),
         (RenameColumn(A, "b"), "c INT", "no such column"),
         (ChangeType(A, INT, BIGINT, widening=True, shadowable=True), "a STRING", "another type"),
         (Relax(A), "b INT", "no such column"),

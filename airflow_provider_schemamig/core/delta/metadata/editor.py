@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.names import (
     physical_name,
 )
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, is_mapped
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import ColumnPath, name_key
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
@@ -197,4 +197,4 @@ def set_type_at(found: JsonField, inside: Sequence[str], data_type: Any) -> None
 
 def taken_name(struct: Mapping[str, Any], name: str, besides: JsonField | None = None) -> JsonField | None:
     """Return the field that has a name, ignoring case as Spark does."""
-    return next((f for f in struct["fields"] if f is not besides and f["name"].lower() == name.lower()), None)
+    return next((f for f in struct["fields"] if f is not besides and name_key(f["name"]) == name_key(name)), None)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name, constraint_rule
+from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name, constraint_rule, name_key
 from airflow_provider_schemamig.core.release.sql.create_table import DraftCheck, DraftColumn, DraftForeignKey, DraftKey, TableDraft
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, InvalidSqlName, InvalidUse, UndeclaredColumn, UnsafeProperty
@@ -76,10 +76,11 @@ class Builder:
         seen: set[str] = set()
         fields = []
         for column in self._draft.columns:
-            if column.token.text.lower() in seen:
+            key = name_key(column.token.text)
+            if key in seen:
                 self._duplicate("column", column.token)
                 continue
-            seen.add(column.token.text.lower())
+            seen.add(key)
             fields.append(new_field(column))
         for column in self._draft.columns:
             note_misuses(self._cursor, column, tuple(fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.names import name_key
 from airflow_provider_schemamig.core.release.sql.cursor import Cursor
 from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, UnknownType, UnsupportedClause
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
@@ -75,16 +76,16 @@ def _complex(cursor: Cursor, token: Token, name: str, depth: int, in_collection:
 
 def _fields(cursor: Cursor, depth: int, in_collection: bool) -> tuple[Field, ...]:
     fields = [_field(cursor, depth, in_collection, set())]
-    seen = {fields[0].name.lower()}
+    seen = {name_key(fields[0].name)}
     while cursor.accept(","):
         fields.append(_field(cursor, depth, in_collection, seen))
-        seen.add(fields[-1].name.lower())
+        seen.add(name_key(fields[-1].name))
     return tuple(fields)
 
 
 def _field(cursor: Cursor, depth: int, in_collection: bool, seen: set[str]) -> Field:
     token = cursor.column_name()
-    if token.text.lower() in seen:
+    if name_key(token.text) in seen:
         cursor.note(DuplicateName, token, kind="field", name=token.text)
     cursor.accept(":")
     found = data_type(cursor, depth=depth + 1, in_collection=in_collection)

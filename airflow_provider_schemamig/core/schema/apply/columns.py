@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import ColumnPath, name_key
 from airflow_provider_schemamig.core.schema.changes import (
     AddColumn,
     Change,
@@ -174,7 +174,7 @@ def _user_of(declaration: Declaration, path: str) -> str | None:
 
 
 def _taken(fields: Fields | list[Field], name: str) -> Field | None:
-    return next((f for f in fields if f.name.lower() == name.lower()), None)
+    return next((f for f in fields if name_key(f.name) == name_key(name)), None)
 
 
 def _in_struct(declaration: Declaration, change: Change, path: str, edit: Callable[[Fields], Fields]) -> Declaration:

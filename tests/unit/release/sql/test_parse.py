@@ -220,6 +220,8 @@ REFUSED: list[tuple[type[SqlRefusal], str, str]] = [
     (InvalidSqlName, "its own", "CREATE TABLE t (^schemamig_x INT)"),
     (InvalidSqlName, "constraint name", "CREATE TABLE t (a INT, CONSTRAINT ^schemamig_moved_to_x CHECK (a > 0))"),
     (DuplicateName, "column A", "CREATE TABLE t (a INT, ^A INT)"),
+    (DuplicateName, "column \u017f", "CREATE TABLE t (s INT, ^\u017f INT)"),
+    (DuplicateName, "field \u03c2", "CREATE TABLE t (s STRUCT<\u03c3: INT, ^\u03c2: INT>)"),
     (DuplicateName, "field A", "CREATE TABLE t (s STRUCT<a: INT, ^A: INT>)"),
     (DuplicateName, "field a", "CREATE TABLE t (m MAP<INT, STRUCT<a: INT, b: INT, ^a: INT>>)"),
     (DuplicateName, "constraint K", "CREATE TABLE t (a INT, CONSTRAINT k UNIQUE (a), CONSTRAINT ^K CHECK (a > 0))"),

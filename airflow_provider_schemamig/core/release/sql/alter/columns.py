@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import ColumnPath, name_key
 from airflow_provider_schemamig.core.release.sql.alter.errors import NameInUse
 from airflow_provider_schemamig.core.release.sql.alter.paths import AlteredPlace, find_place, near, referring, users
 from airflow_provider_schemamig.core.release.sql.alter.table import Altered
@@ -40,7 +40,7 @@ def add_column(altered: Altered, parents: Path, column: DraftColumn, position: C
         return
     siblings = struct_at(altered.declaration.fields, place.path) or ()
     kind = "field" if parents else "column"
-    if any(f.name.lower() == column.token.text.lower() for f in siblings):
+    if any(name_key(f.name) == name_key(column.token.text) for f in siblings):
         altered.cursor.note(DuplicateName, column.token, kind=kind, name=join(place.path, column.token.text))
         return
     noted = len(altered.cursor.refusals)
@@ -80,8 +80,8 @@ def rename_column(altered: Altered, parts: Path, name: Token) -> None:
     if place is None:
         return
     parent, old = parent_and_name(place.path)
-    others = [f.name.lower() for f in struct_at(altered.declaration.fields, parent) or () if f.name != old]
-    if name.text == old or name.text.lower() in others:
+    others = [name_key(f.name) for f in struct_at(altered.declaration.fields, parent) or () if f.name != old]
+    if name.text == old or name_key(name.text) in others:
         altered.cursor.note(DuplicateName, name, kind="field" if parent else "column", name=join(parent, name.text))
         return
     # One statement changes one collection: another one's foreign key cannot follow.
