@@ -29,7 +29,7 @@ _CASTS: Mapping[str, Callable[[Any], Any]] = {"INT": int, "BIGINT": int, "TEXT":
 
 @dataclass
 class OnlineJobs(RowJobs):
-    """``queries`` are not needed: expressions of literals, columns, casts, CASE, = and COALESCE are evaluated."""
+    """``queries`` are not needed: expressions of literals, columns, casts, CASE, IF, =, COALESCE, structs and TRANSFORM are evaluated."""
 
     queries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -121,8 +121,33 @@ def _value(node: exp.Expr, row: Row) -> Any:
             return None if left is None or right is None else left < right
         case exp.Literal():
             return str(node.this) if node.is_string else int(node.this)
-        case exp.Column() if len(node.parts) == 1:
-            return next(value for name, value in row.items() if name.lower() == node.name.lower())
+        case exp.Column() | exp.Identifier():  # or the variable of a lambda
+            first, *inside = (part.name for part in (node.parts if isinstance(node, exp.Column) else [node]))
+            found = next(value for name, value in row.items() if name.lower() == first.lower())
+            return functools.reduce(lambda value, name: value and value[name], inside, found)
+    return _built(node, row)
+
+
+def _built(node: exp.Expr, row: Row) -> Any:
+    """Values that are put together of others."""
+    match node:
+        case exp.If():
+            return _value(node.args["true"] if _value(node.this, row) else node.args["false"], row)
+        case exp.Is() if isinstance(node.this, exp.Identifier):
+            return _value(node.this, row) is None
+        case exp.Struct():
+            return {item.name: _value(item.expression, row) for item in node.expressions}
+        case exp.Transform():
+            value, (item,) = _value(node.this, row), (name.name for name in node.expression.expressions)
+            return None if value is None else [_value(node.expression.this, {**row, item: inner}) for inner in value]
+        case exp.Anonymous() if node.name.lower() == "transform_values":
+            value, act = _value(node.expressions[0], row), node.expressions[1]
+            names = [name.name for name in act.expressions]
+            return (
+                None
+                if value is None
+                else {key: _value(act.this, {**row, **dict(zip(names, (key, inner), strict=True))}) for key, inner in value.items()}
+            )
     return _nested(node, row)
 
 
@@ -146,7 +171,7 @@ def _nested(node: exp.Expr, row: Row) -> Any:
     return value_of(_bound(node, row, bound := dict(row)), bound)
 
 
-_OWN = (exp.Cast, exp.Case, exp.Coalesce, exp.Dot, exp.LT, exp.Paren)
+_OWN = (exp.Cast, exp.Case, exp.Coalesce, exp.Dot, exp.LT, exp.Paren, exp.If, exp.Struct, exp.Transform)
 
 
 def _bound(node: exp.Expr, row: Row, bound: Row) -> exp.Expr:

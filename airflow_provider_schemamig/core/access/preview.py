@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.release.queries.query import bind
+from airflow_provider_schemamig.core.schema.model import Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.spark.field_order import values_by_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -54,8 +55,10 @@ def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: Pi
     inputs = ", ".join(f"{views[name]} AS (SELECT {projection} FROM ({query}))" for name, (projection, query) in rows.items())
     query = f"WITH {inputs} SELECT * FROM (\n{bind(step.up, views)}\n)"
     types = {f.name: type_sql(f.type) for f in wanted.fields}
-    empty = ", ".join(f"CAST(NULL AS {found}) AS {quote(name)}" for name, found in types.items())
-    values = values_by_name(spark, query, spark.sql(f"SELECT {empty}").schema.fields)
+    values = {name: quote(name) for name in types}
+    if not all(isinstance(f.type, Primitive) for f in wanted.fields):
+        empty = ", ".join(f"CAST(NULL AS {found}) AS {quote(name)}" for name, found in types.items())
+        values = values_by_name(spark, query, spark.sql(f"SELECT {empty}").schema.fields)
     return f"SELECT {', '.join(f'CAST({values[name]} AS {found}) AS {quote(name)}' for name, found in types.items())} FROM (\n{query}\n)"
 
 

@@ -1,7 +1,7 @@
 """Changes of type inside a column (``a.b``, ``a.element``): the shadow is one of the whole column, and a CAST makes it.
 
-A CAST of a struct goes by position, so the fields of the column in use and of the one that stepped aside have to stay in one order, under
-names that tell them apart, for as long as the way back is open.
+A CAST of a struct goes by position, and anybody may put its fields in another order, also while the way back is open: they are found by
+their names first. Where a later release has given them other names, they have to stay in one order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, Relax, RenameColumn, ReorderColumns, SetComment, SetNotNull
 from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
+from airflow_provider_schemamig.core.schema.field_order import by_name
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import join
 from airflow_provider_schemamig.core.schema.sql import type_sql
@@ -143,9 +144,14 @@ def kept_or_cast(there: Field, used: Field, cast: str) -> str:
 
     Somebody wrote it so while its release was in use (``007``, not ``7``).
     """
-    kept = quote(there.name)
-    before = f"TRY_CAST({kept} AS {type_sql(used.type)})"
-    return f"CASE WHEN {same_value(before, quote(used.name), used.type)} THEN {kept} ELSE {cast} END"
+    kept, given = quote(there.name), by_name(quote(used.name), used.type, used.type)
+    before = cast_by_name("TRY_CAST", kept, there.type, used.type)
+    return f"CASE WHEN {same_value(before, given, used.type)} THEN {by_name(kept, there.type, there.type)} ELSE {cast} END"
+
+
+def cast_by_name(how: str, value: str, given: DataType, wanted: DataType) -> str:
+    """Return SQL of a cast that gives each field of a struct its own value. ``how``: CAST or TRY_CAST."""
+    return f"{how}({by_name(value, given, wanted)} AS {type_sql(wanted)})"
 
 
 def comparable(value: str, found: DataType) -> str:

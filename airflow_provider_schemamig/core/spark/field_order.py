@@ -1,15 +1,12 @@
-"""Fields of structs found by their names: a CAST goes by position, and so does an INSERT of Delta for most of what is nested.
-
-Types are pyspark's.
-"""
+"""A query's columns, and what is inside of them, found by name. Types are pyspark's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.schema.sql import string_sql
+from airflow_provider_schemamig.core.schema.field_order import FieldOrder, FieldsMoved, Inside
 from airflow_provider_schemamig.core.spark.errors import QueryRefused
 
 if TYPE_CHECKING:
@@ -27,70 +24,32 @@ def values_by_name(spark: SparkSession, query: str, fields: Sequence[StructField
     return values
 
 
-def _has_struct(data_type: Any) -> bool:
-    """Return whether a type is a struct, or has one inside."""
-    match data_type.typeName():
-        case "struct":
-            return True
-        case "array":
-            return _has_struct(data_type.elementType)
-        case "map":
-            return _has_struct(data_type.keyType) or _has_struct(data_type.valueType)
-        case _:
-            return False
-
-
-def in_order(value: str, given: Any, wanted: Any, path: str, depth: int = 0) -> str:
+def in_order(value: str, given: Any, wanted: Any, path: str) -> str:
     """Return SQL of ``value``, of type ``given``, with the fields of its structs in the order of ``wanted``.
 
-    A struct of other names stays as it is: whoever gives a field another name in a query means it by its position. ``depth``: of lambdas.
     Raises QueryRefused for a struct of which only some names are known, in other positions.
     """
-    match given.typeName(), wanted.typeName():
-        case "struct", "struct":
-            return _struct(value, given, wanted, path, depth)
-        case "array", "array":
-            item = f"x{depth}"
-            found = in_order(item, given.elementType, wanted.elementType, f"{path}.element", depth + 1)
-            return value if found == item else f"transform({value}, {item} -> {found})"
-        case "map", "map":
-            key, item = f"k{depth}", f"x{depth}"
-            keys = in_order(key, given.keyType, wanted.keyType, f"{path}.key", depth + 1)
-            values = in_order(item, given.valueType, wanted.valueType, f"{path}.value", depth + 1)
-            found = value if keys == key else f"transform_keys({value}, ({key}, {item}) -> {keys})"
-            return found if values == item else f"transform_values({found}, ({key}, {item}) -> {values})"
+    try:
+        return FieldOrder(_inside).of(value, given, wanted, path)
+    except FieldsMoved as found:
+        known = f"the fields {', '.join(found.given)} in the query and {', '.join(found.wanted)} in the table"
+        detail = f"{found.path} has {known}, so {found.moved} could be either of two: give all of them the table's names"
+        raise QueryRefused(condition="FIELD_ORDER", detail=detail) from None
+
+
+def _inside(data_type: Any) -> Inside:
+    match data_type.typeName():
+        case "struct":
+            return {field.name: field.dataType for field in data_type.fields}
+        case "array":
+            return (data_type.elementType,)
+        case "map":
+            return (data_type.keyType, data_type.valueType)
         case _:
-            return value
+            return None
 
 
-def _struct(value: str, given: Any, wanted: Any, path: str, depth: int) -> str:
-    names, there = [_key(f) for f in wanted.fields], {_key(f): f for f in given.fields}
-    if set(names) != set(there):
-        _check_positions([_key(f) for f in given.fields], names, path)
-        there = dict(zip(names, given.fields, strict=False))
-    if len(names) != len(given.fields) or len(there) != len(names):  # Spark has its own words for that
-        return value
-    inside = {
-        name: in_order(f"{value}.{quote(there[name].name)}", there[name].dataType, field.dataType, f"{path}.{field.name}", depth)
-        for name, field in zip(names, wanted.fields, strict=True)
-    }
-    if list(inside.values()) == [f"{value}.{quote(field.name)}" for field in given.fields]:
-        return value
-    return f"IF({value} IS NULL, NULL, named_struct({_arguments(inside, there)}))"
-
-
-def _arguments(inside: Mapping[str, str], there: Mapping[str, Any]) -> str:
-    return ", ".join(f"{string_sql(there[name].name)}, {value}" for name, value in inside.items())
-
-
-def _check_positions(given: Sequence[str], wanted: Sequence[str], path: str) -> None:
-    moved = next((name for name in given if name in wanted and given.index(name) != wanted.index(name)), None)
-    if moved is not None:
-        known = f"the fields {', '.join(given)} in the query and {', '.join(wanted)} in the table"
-        detail = f"{path} has {known}, so {moved} could be either of two: give all of them the table's names"
-        raise QueryRefused(condition="FIELD_ORDER", detail=detail)
-
-
-def _key(field: Any) -> str:
-    """Return a field's name as Spark compares names."""
-    return str(field.name).lower()
+def _has_struct(data_type: Any) -> bool:
+    """Return whether a type is a struct, or has one inside."""
+    found = _inside(data_type)
+    return isinstance(found, dict) or any(map(_has_struct, found or ()))

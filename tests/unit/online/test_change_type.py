@@ -50,7 +50,8 @@ def test_a_fill_asks_the_checks_that_use_its_column_over_all_that_change() -> No
 def test_changes_inside_one_column_are_one_shadow() -> None:
     found = fills(change("a.b"), change("a.l.element"), change("s"))
     assert found.keys() == {"schemamig_new_a", "schemamig_new_s"}
-    assert found["schemamig_new_a"].endswith("ELSE CAST(`a` AS STRUCT<`b`: INT, `l`: ARRAY<INT>, `k`: INT>) END")
+    by_name = "IF(`a` IS NULL, NULL, named_struct('b', `a`.`b`, 'l', `a`.`l`, 'k', `a`.`k`))"
+    assert found["schemamig_new_a"].endswith(f"ELSE CAST({by_name} AS STRUCT<`b`: INT, `l`: ARRAY<INT>, `k`: INT>) END")
 
 
 def test_the_swap_leaves_everything_else_as_it_was() -> None:

@@ -83,7 +83,9 @@ def drop(draft: MetadataDraft, change: DropColumn) -> None:
         return
     if place.inside:
         raise draft.refused(change, "it is no column or struct field")
-    user = layout_user(draft, change.path) or _expression_user(draft, place.root)
+    # On a way back, or at the end of a hold, what uses all of the column around the field has never asked for that, unless it names it.
+    word = parent_and_name(change.path)[1] if draft.is_way_back and "." in change.path else None
+    user = layout_user(draft, change.path) or _expression_user(draft, place.root, word)
     if user is not None:
         raise ColumnInUse(op=change.op, path=change.path, user=user)
     if len(place.struct["fields"]) == 1:
@@ -216,9 +218,9 @@ def _refuse_identity(change: Relax | SetNotNull | SetClause, found: JsonField) -
         raise ColumnInUse(op=change.op, path=change.path, user="its own generation")
 
 
-def _expression_user(draft: MetadataDraft, path: str) -> str | None:
-    check = next(check_users(draft, path), None)
-    return f"CHECK {check}" if check is not None else next(computed_users(draft, path), None)
+def _expression_user(draft: MetadataDraft, path: str, word: str | None = None) -> str | None:
+    check = next(check_users(draft, path, word), None)
+    return f"CHECK {check}" if check is not None else next(computed_users(draft, path, word), None)
 
 
 def _refuse_retyping(draft: MetadataDraft, change: ChangeType, found: JsonField, root: str) -> None:

@@ -19,20 +19,25 @@ from airflow_provider_schemamig.core.schema.expressions.sqlglot_tree import pars
 _WORD = re.compile(r"\w+")
 
 
-def check_users(draft: MetadataDraft, path: str) -> Iterator[str]:
-    """Yield the names of the CHECKs that use the column at ``path``, a struct around it, or a field inside it."""
+def check_users(draft: MetadataDraft, path: str, word: str | None = None) -> Iterator[str]:
+    """Yield the names of the CHECKs that use the column at ``path``, a struct around it, or a field inside it. ``word``: and have this
+    word in them."""
     for key, text in draft.configuration.items():
-        if key.startswith(CONSTRAINT) and uses(text, path):
+        if key.startswith(CONSTRAINT) and uses(text, path) and _has_word(text, word):
             yield key.removeprefix(CONSTRAINT)
 
 
-def computed_users(draft: MetadataDraft, path: str) -> Iterator[str]:
-    """Yield what the other columns are called that are computed from the column at ``path``."""
+def computed_users(draft: MetadataDraft, path: str, word: str | None = None) -> Iterator[str]:
+    """Yield what the other columns are called that are computed from the column at ``path``, by an expression with ``word`` in it."""
     keys = [clause.key for clause in CLAUSES if clause.reads_columns]
     for name, field in fields_in(draft.schema):
-        texts = map((field.get("metadata") or {}).get, keys)
-        if name != path and any(text is not None and uses(str(text), path) for text in texts):
+        texts = [str(text) for text in map((field.get("metadata") or {}).get, keys) if text is not None]
+        if name != path and any(uses(text, path) and _has_word(text, word) for text in texts):
             yield f"the generated column {name}"
+
+
+def _has_word(expression: str, word: str | None) -> bool:
+    return word is None or word.lower() in map(str.lower, _WORD.findall(expression))
 
 
 def layout_user(draft: MetadataDraft, path: str) -> str | None:

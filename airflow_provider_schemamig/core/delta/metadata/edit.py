@@ -66,7 +66,7 @@ def edit(
 
     A change that is in place changes nothing. ``forget``: columns among the drops that no file carries; removing those does not switch
     column mapping on. ``clustering``: the table's clustering columns (``Head.clustering``), which must not be dropped. ``stood_before``:
-    the changes are a way back to what the table was, which is not judged.
+    the changes are a way back to what the table was, or the end of a hold, neither of which is judged.
 
     Raises RefusedByDelta, NotApplicable, NotInstant, CannotCluster, ColumnInUse, UnsupportedProperty, UnknownDeltaType, RenameInLambda,
     UnusableExpression.

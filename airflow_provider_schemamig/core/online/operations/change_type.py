@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.dependent_checks import KeptCheck, guarded, kept_checks
 from airflow_provider_schemamig.core.online.errors import NotOnline
-from airflow_provider_schemamig.core.online.nested_types import asks_again, kept_or_cast, leaves, relaxed, relaxes, why_not
+from airflow_provider_schemamig.core.online.nested_types import asks_again, cast_by_name, kept_or_cast, leaves, relaxed, relaxes, why_not
 from airflow_provider_schemamig.core.online.operation import Chain, Enter, Files, Note, Operation, Question, Reorg, Swap
 from airflow_provider_schemamig.core.online.operations.set_not_null import guard_of
 from airflow_provider_schemamig.core.schema.changes import (
@@ -139,7 +139,7 @@ def _questions(change: ChangeType) -> tuple[Question, ...]:
 
 
 def _cast(change: ChangeType, how: str) -> str:
-    return f"{how}({quote(change.path)} AS {type_sql(change.new)})"
+    return cast_by_name(how, quote(change.path), change.old, change.new)
 
 
 def _value(change: ChangeType, table: Declaration, how: str) -> str:

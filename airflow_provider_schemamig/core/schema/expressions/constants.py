@@ -188,9 +188,9 @@ class _Reader:
             case "map", _ if len(arguments) % 2 == 0:
                 return _map(arguments[::2], arguments[1::2])
             case "struct", [_, *_]:
-                return _struct(arguments)
+                return _struct([f"col{number}" for number, _ in enumerate(arguments, start=1)], arguments)
             case "named_struct", [_, *_] if len(arguments) % 2 == 0 and all(isinstance(key.value, str) for key in arguments[::2]):
-                return _struct(arguments[1::2])
+                return _struct([str(key.value) for key in arguments[::2]], arguments[1::2])
             case "concat", [first, *others]:
                 for other in others:
                     first = _joined(first, other)
@@ -334,5 +334,6 @@ def _map(keys: Sequence[Constant], values: Sequence[Constant]) -> Constant:
     return Constant(Map(_one_type(keys), _one_type(values)), tuple(zip(keys, values, strict=True)))
 
 
-def _struct(values: Sequence[Constant]) -> Constant:
-    return Constant(Struct(tuple(Field(f"col{number}", value.type) for number, value in enumerate(values, start=1))), tuple(values))
+def _struct(names: Sequence[str], values: Sequence[Constant]) -> Constant:
+    fields = tuple(Field(name, value.type) for name, value in zip(names, values, strict=True))
+    return Constant(Struct(fields), tuple(values))

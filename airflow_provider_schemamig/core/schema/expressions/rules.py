@@ -140,6 +140,8 @@ def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tu
     every row."""
     if any(_has_map(column_type(side, fields)) for side in (left, right)):
         return "a MAP is compared"
+    if not _are_alike(_parts_of(left, fields), _parts_of(right, fields)):
+        return "two STRUCTs of another number of fields are compared"
     one, other = kind_of(left, fields), kind_of(right, fields)
     if one is None or other is None or one == other:
         return None
@@ -150,6 +152,36 @@ def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tu
         value, text = (left, right) if other == "string" else (right, left)
         return text_fault(text, column_type(value, fields))
     return None
+
+
+#: What is inside a value: of a STRUCT its fields, in their order; None of anything else, and of what cannot be told. Spark compares STRUCTs
+#: by position, whatever their fields are called, and refuses those with another number of fields.
+_Parts = tuple["_Parts", ...] | None
+
+
+def _parts_of(node: exp.Expr, fields: tuple[Field, ...]) -> _Parts:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Struct):
+        return tuple(_parts_of(item.expression if isinstance(item, exp.PropertyEQ) else item, fields) for item in node.expressions)
+    found = column_type(node, fields)
+    return None if found is None else _parts_in(found)
+
+
+def _parts_in(data_type: DataType) -> _Parts:
+    match data_type:
+        case Struct(fields=fields):
+            return tuple(_parts_in(field.type) for field in fields)
+        case Array(element=element):
+            return (_parts_in(element),)
+        case _:
+            return None
+
+
+def _are_alike(one: _Parts, other: _Parts) -> bool:
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(map(_are_alike, one, other))
 
 
 def _has_map(found: DataType | None) -> bool:

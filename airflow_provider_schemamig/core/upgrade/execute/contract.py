@@ -189,7 +189,7 @@ def _changed_by_others(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound 
             yield found
             continue
         try:
-            head.edited(tuple(map(DropColumn, dropped_paths(leader.state.entry(name), table))))
+            head.edited(tuple(map(DropColumn, dropped_paths(leader.state.entry(name), table))), stood_before=True)
         except ColumnInUse as used:  # by clustering, which is no drift
             yield DroppedInUse(collection=name, generation=hold.generation, column=used.path, user=used.user)
 

@@ -306,7 +306,9 @@ class _Planner(Checks):
         now: TableState | None = None
         online = [online_round.changes for online_round in rounds]
         cutover = (*online.pop(), *found.cutover) if rounds and rounds[-1].swaps else found.cutover
-        for changes in (held, found.expand, *online, cutover, evolution.dropped):
+        if held:
+            now = head.edited(tuple(held), stood_before=True)
+        for changes in (found.expand, *online, cutover, evolution.dropped):
             if changes:
                 asked = tuple(changes)
                 now = head.edited(asked) if now is None else edit(now.protocol, now.metadata, asked, clustering=now.clustering or ())

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.log.commits import files_since, nulls
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.dependent_checks import KeptCheck, guarded, kept_checks
-from airflow_provider_schemamig.core.online.nested_types import kept_or_cast
+from airflow_provider_schemamig.core.online.nested_types import cast_by_name, kept_or_cast
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
@@ -126,8 +126,8 @@ class ColumnSwap:
 
     def value(self, *, lossy: bool) -> str:
         """Return the value of ``hidden`` in a row that came since it stepped aside. ``lossy``: NULL where there is none."""
-        cast = f"{'TRY_CAST' if lossy else 'CAST'}({quote(self.used.name)} AS {type_sql(self.hidden.type)})"
-        return kept_or_cast(self.hidden, self.used, cast)
+        how = "TRY_CAST" if lossy else "CAST"
+        return kept_or_cast(self.hidden, self.used, cast_by_name(how, quote(self.used.name), self.used.type, self.hidden.type))
 
 
 @dataclass(frozen=True, slots=True)

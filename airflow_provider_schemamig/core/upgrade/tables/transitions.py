@@ -214,7 +214,7 @@ def _commit_once(
             forget=transition.forget,
             checked_at=transition.checked_at,
             asked_later=transition.asked_later,
-            stood_before=transition.stood_before or kind is IntentKind.ROLLBACK,
+            stood_before=transition.stood_before or kind in (IntentKind.ROLLBACK, IntentKind.CONTRACT),
         )
     except MetadataMoved:
         return started, None

@@ -55,6 +55,23 @@ def test_add_to_a_mapped_table_takes_new_ids_and_unused_physical_names() -> None
     assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == "6"
 
 
+@pytest.mark.parametrize(
+    ("rule", "is_asked"),
+    [("origin IS NOT NULL", False), ("origin.miles > 0", True), ("size(stops) < 5", False), ("exists(stops, x -> x.miles > 0)", True)],
+)
+def test_a_way_back_drops_a_field_under_a_rule_that_does_not_name_it(rule: str, is_asked: bool) -> None:
+    protocol, metadata = raw(nested(), delta__constraints__c=rule)
+    drop = [DropColumn(path("origin.miles" if "origin" in rule else "stops.element.miles"))]
+    with pytest.raises(ColumnInUse, match="CHECK c"):  # as Delta refuses it
+        edit(protocol, metadata, drop)
+    if is_asked:
+        with pytest.raises(ColumnInUse, match="CHECK c"):
+            edit(protocol, metadata, drop, stood_before=True)
+    else:
+        _, after, _ = edit(protocol, metadata, drop, stood_before=True)
+        assert after["schemaString"].count('"name":"miles"') == 2, "of three"
+
+
 def test_a_dropped_name_can_come_back_as_another_column() -> None:
     protocol, metadata = edited(flights(), DropColumn(path("dep_delay")))
     _, again, _ = edit(protocol, metadata, [add_int("dep_delay")])

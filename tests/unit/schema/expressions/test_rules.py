@@ -30,6 +30,11 @@ def test_a_default_is_taken_where_spark_takes_it(column_type: str, default: str,
         ("INT", "'abc'", "'abc' is no INT"),
         ("INT", "99999999999", "99999999999 is no INT"),
         ("DATE", "array(1)", "a value of type ARRAY<INT> does not fit DATE"),
+        (
+            "STRUCT<a: INT, b: INT>",  # Spark would give each the other's value
+            "named_struct('b', 1, 'a', 2)",
+            "a value of type STRUCT<`b`: INT, `a`: INT> does not fit STRUCT<`a`: INT, `b`: INT>",
+        ),
         ("STRING", "nosuchfunction()", "Spark has no function nosuchfunction"),
         ("STRING", "uuid()", "UUID gives another value each time"),
         ("STRING", "coalesce(NULL, 'a')", "what COALESCE(...) gives cannot be known without Spark"),
