@@ -32,7 +32,6 @@ from airflow_provider_schemamig.core.replication.stream.gaps import feed_serves
 from airflow_provider_schemamig.core.replication.stream.lineage import came_from
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
 from airflow_provider_schemamig.core.schema.expressions.parse import allows_null, column_references
-from airflow_provider_schemamig.core.schema.field_order import by_name
 from airflow_provider_schemamig.core.schema.model import Check, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.spark.runners import JobRunner
@@ -166,9 +165,7 @@ def _unfilled(source: Head, batch: EventBatch, mapping: Mapping) -> dict[str, st
         is_ruled = not field.nullable and there is not None and there.nullable
         is_ruled = is_ruled or any(_asks_for(check, field.name) for check in pending)
         if field.default is not None and is_ruled and (column := mapping.fit.column_of(field.name)) is not None:
-            there = mapping.fit.into.target.field(column)
-            wanted = field.type if there is None else there.type
-            found[column] = f"CAST({by_name(f'({field.default})', field.type, wanted)} AS {type_sql(wanted)})"
+            found[column] = f"CAST(({field.default}) AS {type_sql(field.type)})"
     return found
 
 
