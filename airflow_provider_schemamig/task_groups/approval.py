@@ -8,6 +8,7 @@ from typing import cast
 
 from airflow.sdk import BaseNotifier, TaskGroup, TriggerRule
 
+from airflow_provider_schemamig.operators.base import BadArgument
 from airflow_provider_schemamig.operators.gate import PlansApprovalOperator, PromotionGateOperator, users
 from airflow_provider_schemamig.operators.leader import PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, ReadOnlyMigrationOperator
@@ -24,14 +25,21 @@ def approve_together(
     """Make one approval that shows the plans of all ``groups``, and lets none of them promote before it is given.
 
     A rejection leaves every environment as it is. An environment that is at the release already is left out. Nobody is asked while the
-    preflight or the copy of one of them is red.
+    preflight or the copy of one of them is red. One run of the DAG may be active at a time: of two, each could wait for what the other one
+    has claimed, and neither would come to its approval.
 
     :param groups: of ``upgrade_task_group`` with ``gate="none"``, in one DAG.
     :param task_id: of the approval.
     :param approval_timeout: how long it waits before it fails.
     :param assigned_users: as in ``upgrade_task_group``.
     :param notifiers: who is told that it waits.
+
+    Raises BadArgument if the DAG lets several runs be active.
     """
+    dag = groups[0].dag
+    if dag.max_active_runs != 1:
+        wanted = "1, so that no two runs wait for each other"
+        raise BadArgument(argument="max_active_runs of the DAG", value=str(dag.max_active_runs), wanted=wanted)
     preflights = [cast(ReadOnlyMigrationOperator, _task(group, "preflight")) for group in groups]
     environments = ", ".join(preflight.environment for preflight in preflights)
     approval = PlansApprovalOperator(

@@ -70,7 +70,8 @@ def alter(
     done = _done(state, claim_id)
     if done is None:
         try:
-            _target(state, statement)  # a statement that is refused writes nothing
+            target = _target(state, statement)  # a statement that is refused writes nothing
+            done = None if target.steps else _cut_off(state, statement)
         except SchemamigError:
             done = _cut_off(state, statement)
             if done is None:
@@ -99,8 +100,10 @@ def _unreleased_notes(state: State) -> Iterator[str]:
 
 def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:
     def planned(state: State) -> tuple[View, Planned]:
-        no_open_hold(state)
-        return plan_target(env, state, _target(state, statement))
+        target = _target(state, statement)
+        if target.steps:
+            no_open_hold(state)
+        return plan_target(env, state, target)
 
     return consistent_look(LedgerReader(env).state, planned, lambda found: found[1].refusals)
 
@@ -114,12 +117,13 @@ def _done(state: State, claim_id: str | None) -> Outcome | None:
 
 
 def _cut_off(state: State, statement: str) -> Outcome | None:
-    """Return what this statement did, if its process was killed between the commit and the end of a hold that was wanted for no time."""
+    """Return what this statement did, if that was the last thing done here, and can still be rolled back: its process was killed after the
+    commit, or it is given once more."""
     holds = [hold for hold in open_holds(state) if hold.state in (HoldState.OPEN, HoldState.CONTRACTING)]
     if not holds or holds[-1].generation != max(state.deployments):
         return None
     hold, newest = holds[-1], state.deployments[holds[-1].generation]
-    if newest.hold_seconds or newest.source != newest.target:
+    if newest.source != newest.target:
         return None
     now = {name: state.entry(name).declared for name in state.objects}
     held = {held.shard for held in hold.tables}

@@ -18,7 +18,7 @@ from airflow.sdk import DAG
 from airflow_provider_schemamig.task_groups.approval import approve_together
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
 
-with DAG("together", schedule=None, start_date=pendulum.datetime(2025, 1, 1)):
+with DAG("together", schedule=None, max_active_runs=1, start_date=pendulum.datetime(2025, 1, 1)):
     groups = [upgrade_task_group(name, environment=f"/{name}", release="/release", gate="none") for name in ("east", "west")]
     approve_together(groups, assigned_users=["ann"])
 """

@@ -1,7 +1,8 @@
-"""Streams that bring rows into a table, turned away by a commit after which a name stands for another column.
+"""Streams that bring rows into a table, turned away by a commit after which a name does not stand for the column that it stood for.
 
-A statement finds columns by their names. Delta aborts one that was planned before such a commit; one that is planned after it would put
-values where they do not belong. Closing the stream's transaction identifier in that very commit makes Delta skip it (``txn_terms``).
+A statement finds columns by their names. Delta aborts one that was planned before such a commit; one that is planned after it, or after
+a later commit that gives the name to a new column, would put values where they do not belong. Closing the stream's transaction identifier
+in that very commit makes Delta skip it (``txn_terms``).
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class StreamMoved(Exception):
         self.version = version
 
 
-def reassigns_names(base: Head, after: Head) -> bool:
-    """Return whether a name of ``base`` stands for another column of ``after``."""
+def takes_names(base: Head, after: Head) -> bool:
+    """Return whether a name of ``base`` stands for another column of ``after``, or for none."""
     old, new = base.metadata["schemaString"], after.metadata["schemaString"]
     if old == new or new.startswith(old.removesuffix("]}")):  # nothing, or columns added at the end
         return False
     now = {path: physical_name(field) for path, field in fields_in(after.schema)}
-    return any(path in now and now[path] != physical_name(field) for path, field in fields_in(base.schema))
+    return any(now.get(path) != physical_name(field) for path, field in fields_in(base.schema))
 
 
 def txns_against_streams(store: ReadStore, version: int, given: Iterable[str]) -> dict[str, int]:

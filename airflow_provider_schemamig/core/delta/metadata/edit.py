@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
@@ -80,7 +79,8 @@ def edit(
         if not stood_before:
             _refuse_unusable(draft, change)
     if not stood_before:
-        _judge_retentions(draft, {change.key for change in changes if isinstance(change, c.SetProperty)})
+        set_now = (change for change in changes if isinstance(change, c.SetProperty) and change.key in (LOG, FILES))
+        _judge_retentions(draft, {change.key: change.new if change.had is None else change.had for change in set_now})
     before = metadata
     protocol, metadata = _closed(protocol, metadata, draft)
     if not stood_before:
@@ -93,12 +93,17 @@ def edit(
     return TableState(protocol, metadata, draft.clustering)
 
 
-def _judge_retentions(draft: MetadataDraft, keys: AbstractSet[str]) -> None:
+def _judge_retentions(draft: MetadataDraft, asked: Mapping[str, str | None]) -> None:
     """Raise UnsupportedProperty where the log would be kept for less time than the files: of both at once, as each by itself may be wrong
-    on the way. Where the changes say nothing of the files, a pin or somebody may have theirs kept longer: the log is kept as long."""
-    if FILES not in keys and LOG in keys and FILES in draft.configuration and forgets_too_early(draft.configuration):
-        draft.configuration[LOG] = draft.configuration[FILES]
-    elif keys & {LOG, FILES}:
+    on the way. Where a pin or somebody has the files kept longer than the changes ask for, the log is kept as long.
+
+    ``asked``: what the changes make of the two properties, or of one of them.
+    """
+    files = draft.configuration.get(FILES)
+    if asked and files is not None and asked.get(FILES) != files:
+        if forgets_too_early(draft.configuration):
+            draft.configuration[LOG] = files
+    elif asked:
         check_retentions(draft.configuration)
 
 

@@ -277,3 +277,19 @@ def test_a_lifted_seal_gives_the_table_back(configuration: dict[str, str]) -> No
     assert [key for key in again[1]["configuration"] if "moved_to" in key] == ["delta.constraints.schemamig_moved_to_g3-def"]
     assert unsealed(*again)[1] == metadata
     assert unsealed(protocol, metadata) == (protocol, metadata)
+
+
+@pytest.mark.parametrize(
+    ("files", "log", "kept"),
+    [
+        ("40 days", "50 days", "50 days"),
+        ("40 days", "42 days", "1080 hours"),
+        (None, "42 days", "1080 hours"),
+        ("40 days", None, "1080 hours"),
+    ],
+)
+def test_a_pin_longer_than_what_a_release_declares_keeps_the_log_as_long(files: str | None, log: str | None, kept: str) -> None:
+    protocol, metadata = raw(flights(), **{FILES.replace(".", "__"): "interval 1080 hours"})
+    asked = [SetProperty(key, None, f"interval {value}") for key, value in ((FILES, files), (LOG, log)) if value is not None]
+    _, after, _ = edit(protocol, metadata, asked)
+    assert (after["configuration"][FILES], after["configuration"][LOG]) == ("interval 1080 hours", f"interval {kept}")

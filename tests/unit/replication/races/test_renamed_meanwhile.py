@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.errors import QueryRefused
@@ -77,6 +78,18 @@ def test_a_release_that_exchanges_names_turns_a_statement_of_before_away(tmp_pat
     two.insert("a", {"id": 3, "v": "V", "u": "U"})
     two.bring("a", "b")
     assert two.declared_rows("b")[-1] == {"id": 3, names[0]: "V", names[1]: "U"}
+
+
+@KEYS
+def test_a_name_that_goes_and_comes_back_for_another_column_turns_a_statement_of_before_away(tmp_path: Path, key: str) -> None:
+    two = about_to_bring(tmp_path, key)
+
+    def change() -> None:
+        for statement in ("ALTER TABLE trips RENAME COLUMN v TO w", "ALTER TABLE trips ADD COLUMN v STRING"):
+            commands.alter(two.env("b"), statement, jobs=two.runner)
+
+    assert two.state("a", "b", jobs=once_before_apply(change)).error is None
+    assert [(row["w"], row["v"]) for row in two.rows("b")] == [("V", None)], "it waits until the origin has the names, too"
 
 
 @KEYS

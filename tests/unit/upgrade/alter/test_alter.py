@@ -214,6 +214,26 @@ def test_an_alter_that_was_killed_after_its_commit_is_found_done(lake: Lake, sta
     whole(lake)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER TABLE a ADD COLUMN n INT", "ALTER TABLE a DROP COLUMN v", "ALTER TABLE a ALTER COLUMN v SET DEFAULT 3", "DROP TABLE a"],
+)
+def test_an_alter_with_a_hold_is_found_done_as_long_as_that_is_open(lake: Lake, statement: str) -> None:
+    day = timedelta(days=1)
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if open_holds(lake.state):
+            raise Crash
+
+    with pytest.raises(Crash):
+        alter(replace(lake.env, on_write=dies), statement, hold=day, jobs=OnlineJobs())
+    for _ in range(2):
+        assert alter(lake.env, statement, hold=day, jobs=no_spark).generation == 2
+        assert [hold.state for hold in open_holds(lake.state)] == [HoldState.OPEN]
+    commands.rollback(lake.env, jobs=OnlineJobs())
+    whole(lake)
+
+
 @pytest.mark.some(20, of="histories at each moment")
 @pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.soak)])
 def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: int) -> None:
