@@ -24,6 +24,10 @@ class _HandleRefusal(Refusal):
     current: Version
 
 
+#: Why rows that no release is asked about do not fit: they have something that theirs does not declare.
+NOT_DECLARED = "is none of the release's"
+
+
 class _Fenced(_HandleRefusal):
     """``column``: dotted, as the handle's release calls it; None if it is the whole collection."""
 
@@ -77,7 +81,7 @@ class WriterFenced(_Fenced):
 
     @property
     def next_action(self) -> str:
-        if self.release == self.current:
+        if self.release == self.current or self.reason.startswith(NOT_DECLARED):
             return "Write rows that fit."
         moved = f"Wait until the environment is at {self.release}" if self.is_later else f"Move this writer to release {self.current}"
         return f"{moved}, or write rows that fit."

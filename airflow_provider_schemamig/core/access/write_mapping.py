@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from airflow_provider_schemamig.core.access.errors import NOT_DECLARED
 from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
 from airflow_provider_schemamig.core.access.read_mapping import DOUBTFUL, STAND_IN, Fit, Unfit, bare, bare_type, only
 from airflow_provider_schemamig.core.names import ColumnPath
@@ -51,7 +52,7 @@ def fit_writer(given: Fields, wanted: Shape, live: Shape, *, is_later: bool, gon
     known = {field.name: field for field in wanted.fields}
     for field in given:
         if field.name not in known:
-            raise Unfit(field.name, "is none of the release's columns")
+            raise Unfit(field.name, f"{NOT_DECLARED} columns")
     present = {field.name for field in given}
     for field in wanted.fields:
         if field.name not in present and not field.nullable and not fills_itself(field):
@@ -93,7 +94,7 @@ def _assigned_fields(row: Fields, wanted: Fields, path: str) -> Fields:
     known = {field.name: field for field in wanted}
     for field in row:
         if field.name not in known:
-            raise Unfit(join(path, field.name), "is none of the release's fields")
+            raise Unfit(join(path, field.name), f"{NOT_DECLARED} fields")
     given = {field.name: field for field in row}
     found = []
     for field in wanted:

@@ -67,8 +67,8 @@ class NoEnvironment(Refusal):
                 "from the tables. For a new environment take another place, or move these folders away."
             )
         return (
-            f"Check the URI. `schemamig upgrade {here} --create` (or `adopt --create`; Airflow: `create`) makes a new one there, "
-            f"`schemamig ledger restore {here} FOLDER` brings one back from a backup."
+            f"Check the URI. `schemamig upgrade {here} --release DIR --create` (or `adopt --create`; Airflow: `create`) makes a new one "
+            f"there, `schemamig ledger restore {here} FOLDER` brings one back from a backup."
         )
 
 

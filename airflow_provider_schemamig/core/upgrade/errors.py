@@ -220,8 +220,8 @@ class DeploymentOpen(Conflict):
     code = "deployment_open"
     message = "generation {generation} is promoted and not committed yet."
     next_action = (
-        "Wait until it has ended, then try again. If nobody is at work on it, because it was killed: `schemamig upgrade` goes on (of an "
-        "`alter`: the same statement), `schemamig rollback` takes it back."
+        "Wait until it has ended, then try again. If nobody is at work on it, because it was killed: `schemamig upgrade` goes on, "
+        "`schemamig rollback` takes it back; of an `alter` the same statement goes on."
     )
     generation: int
 

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, 
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
-from airflow_provider_schemamig.core.delta.commit.stream_txns import StreamMoved, check_no_stream, takes_names, txns_against_streams
+from airflow_provider_schemamig.core.delta.commit.stream_txns import StreamMoved, check_no_stream, gives_names, txns_against_streams
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, SeenFence, known_head, remember
@@ -144,21 +144,21 @@ def commit_edited(
 
 
 def _append(store: Store, base: Head, after: Head, entry: Entry, judge: Judge, txns: Mapping[str, int]) -> Appended:
-    """Append the commit with ``txns``, and with what turns streams away if a name stands for its column no more."""
-    ict, is_taken, version = uses_in_commit_timestamps(after.metadata), takes_names(base, after), base.version
+    """Append the commit with ``txns``, and with what turns streams away if a name stands for another column."""
+    ict, is_given, version = uses_in_commit_timestamps(after.metadata), gives_names(base, after), base.version
 
     def judge_streams(commit: LogCommit) -> None:
         judge(commit)
-        if is_taken:
+        if is_given:
             check_no_stream(commit)
 
     while True:
-        given = {**txns, **txns_against_streams(store, version, txns)} if is_taken else txns
-        extended = replace(entry, actions=[*entry.actions, *(txn_of(app_id, number) for app_id, number in given.items())])
+        moved = {**txns, **txns_against_streams(store, version, txns)} if is_given else txns
+        extended = replace(entry, actions=[*entry.actions, *(txn_of(app_id, number) for app_id, number in moved.items())])
         try:
             return append(store, version, extended, judge_streams, in_commit_timestamps=ict)
-        except StreamMoved as moved:  # judged already, as all before it
-            version = moved.version
+        except StreamMoved as found:  # judged already, as all before it
+            version = found.version
 
 
 def _still_fenced(store: ReadStore, base: Head, after: Head, fence: Fence, txns: Mapping[str, int]) -> SeenFence | None:
