@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.storage import spark_uri
+from spark_jobs.row_values import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
 
 
 def table_sql(uri: str) -> str:
     """Return the name of a Delta table by its absolute URI (a relative path is not found)."""
     return f"delta.{quote(spark_uri(uri))}"
+
+
+def table_fields(spark: SparkSession, uri: str, columns: Iterable[str]) -> list[StructField]:
+    """Return the fields of a table's columns, in the order of ``columns``."""
+    return fields_of(spark.sql(f"SELECT * FROM {table_sql(uri)}").schema, columns)
 
 
 def newest_version(spark: SparkSession, table: str) -> int:

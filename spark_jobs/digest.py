@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
-from spark_jobs.delta_tables import register_input, table_sql, temporary_views
+from spark_jobs.delta_tables import register_input, table_fields, temporary_views
 from spark_jobs.row_values import fields_of, row_hash, select_as
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _part(spark: SparkSession, part: Mapping[str, Any]) -> RowsDigest:
             register_input(spark, view, source)
         rows = f"SELECT {', '.join(map(quote, columns))} FROM (\n{part['query']}\n)"
         if "like" in part:
-            rows = select_as(spark, part["query"], fields_of(spark.sql(f"SELECT * FROM {table_sql(part['like'])}").schema, columns))
+            rows = select_as(spark, part["query"], table_fields(spark, part["like"], columns))
         return rows_digest(spark.sql(rows))
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema.sql import without_texts_kept_as_null
 from airflow_provider_schemamig.core.spark.storage_access import session_settings, storage_access
-from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
-from spark_jobs.row_values import fields_of, select_as
+from spark_jobs.delta_tables import newest_version, register_input, table_fields, table_sql, temporary_views
+from spark_jobs.row_values import select_as
 from spark_jobs.transactions import write_once
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         query = without_texts_kept_as_null(request["query"], request["columns"], request.get("text_partitions", ()))
         try:
             # Columns and fields are taken by name: two of one type that changed places would go unseen.
-            fields = fields_of(spark.sql(f"SELECT * FROM {shard}").schema, request["columns"])
+            fields = table_fields(spark, request["shard_uri"], request["columns"])
             statement = f"{_INSERT[request['mode']]} {shard} ({columns}) {select_as(spark, query, fields, cast=False)}"
             with session_settings(spark, _ONE_FILE_OPEN if request.get("one_partition") else {}):
                 written = write_once(spark, request["shard_uri"], statement, request, {"inputs": inputs})

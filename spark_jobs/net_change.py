@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.rows_digest import RowsDigest
 from airflow_provider_schemamig.core.storage import spark_uri
-from spark_jobs.delta_tables import table_sql
-from spark_jobs.row_values import fields_of, is_compared_as_one, literal, row_hash, same_by, select_as
+from spark_jobs.delta_tables import table_fields, table_sql
+from spark_jobs.row_values import is_compared_as_one, literal, row_hash, same_by, select_as
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -66,7 +66,7 @@ class NetChange:
 
 def changed_rows(spark: SparkSession, request: Mapping[str, Any]) -> ChangedRows:
     """Make the views ``CAME`` and ``WENT`` for a request whose inputs are registered."""
-    fields = fields_of(spark.sql(f"SELECT * FROM {table_sql(request['target_uri'])}").schema, request["columns"])
+    fields = table_fields(spark, request["target_uri"], request["columns"])
     key = [field for field in fields if field.name.lower() in {column.lower() for column in request["match"]}]
     views = []
     for view, rows in _sides(spark, request):

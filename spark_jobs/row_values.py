@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
-from airflow_provider_schemamig.core.spark.field_order import values_by_name
+from airflow_provider_schemamig.core.spark.field_order import has_type, values_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def same_by(value: str, data_type: Any) -> list[str]:
 
 def equal_by(value: str, data_type: Any) -> str:
     """Return an expression for keys: equal where SQL says that ``value`` is, so -0.0 to 0.0, and NULL to NULL."""
-    return _encoded(value, data_type) if _has(data_type, _is_map) else value
+    return _encoded(value, data_type) if has_type(data_type, _is_map) else value
 
 
 def same_row(fields: Sequence[StructField], one: str, other: str) -> str:
@@ -71,7 +71,7 @@ def same_key(fields: Sequence[StructField], one: str, other: str) -> str:
 
 def is_compared_as_one(data_type: Any) -> bool:
     """Return whether ``<=>`` and GROUP BY tell values of this type apart as they are."""
-    return not _has(data_type, lambda found: _is_map(found) or _is_floating(found))
+    return not has_type(data_type, lambda found: _is_map(found) or _is_floating(found))
 
 
 def type_sql(data_type: Any) -> str:
@@ -159,21 +159,6 @@ def _is_map(data_type: Any) -> bool:
 
 def _is_floating(data_type: Any) -> bool:
     return data_type.typeName() in ("float", "double")
-
-
-def _has(data_type: Any, wanted: Callable[[Any], bool]) -> bool:
-    """Return whether a type is a wanted one, or has one inside."""
-    if wanted(data_type):
-        return True
-    match data_type.typeName():
-        case "struct":
-            return any(_has(field.dataType, wanted) for field in data_type.fields)
-        case "array":
-            return _has(data_type.elementType, wanted)
-        case "map":
-            return _has(data_type.keyType, wanted) or _has(data_type.valueType, wanted)
-        case _:
-            return False
 
 
 def _text(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NewType
 
@@ -106,6 +107,12 @@ def name_key(name: str) -> str:
     """Return what is equal for names that Spark takes for one: both cases of each character count, so a long s is an s."""
     lower = name.lower()
     return lower if lower.isascii() else "".join(map(_character_key, name))
+
+
+def moved_name(given: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """Return the first name of ``given`` that stands at another place in ``wanted``; None if each of them stands there or nowhere."""
+    places = {name_key(name): number for number, name in enumerate(wanted)}
+    return next((name for number, name in enumerate(given) if places.get(name_key(name), number) != number), None)
 
 
 def _character_key(character: str) -> str:

@@ -107,7 +107,7 @@ class Writer(Handle):
         for left in range(_TRIES - 1, -1, -1):
             seen = self._unsealed()
             place, fit = self._planned(seen, given)
-            keys = self._keys(seen, fit, on)
+            keys = self._keys(seen, place, fit, on)
             checks = self._checks(seen, place, fit, mode, keys)
             stamp = Stamp(fingerprint(seen.declared.shape.declaration), seen.declared.release, self.node, seen.state.config.env_id)
             try:
@@ -203,7 +203,7 @@ class Writer(Handle):
                 left_behind=seen.is_left_behind,
             ) from None
 
-    def _keys(self, seen: Resolution, fit: WriteFit, on: Sequence[str]) -> list[str]:
+    def _keys(self, seen: Resolution, place: PinnedTable, fit: WriteFit, on: Sequence[str]) -> list[str]:
         """Return the table's names of the columns that a merge is on. Raises UnknownColumn, WriterFenced, InvalidArgument."""
         found = []
         check_names("on", on)
@@ -214,7 +214,7 @@ class Writer(Handle):
             with self._fences(seen):
                 _check_comparable(fit, column, name)
             found.append(name)
-        fixed = next((name for name in seen.table().head.identities if on and name in fit.columns and name not in found), None)
+        fixed = next((name for name in place.head.identities if on and name in fit.columns and name not in found), None)
         if fixed is not None:
             given = f"values of {fixed}, an identity column, which Delta updates in no row"
             rule = f"rows without {fixed}, whose numbers Delta makes, or merge on it"

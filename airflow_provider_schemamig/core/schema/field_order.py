@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.names import name_key
+from airflow_provider_schemamig.core.names import moved_name, name_key
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Struct
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql
 
@@ -98,6 +98,6 @@ class FieldOrder:
         return f"IF({value} IS NULL, NULL, named_struct({', '.join(f'{string_sql(name)}, {item}' for name, item in found.items())}))"
 
     def _check_positions(self, given: Sequence[str], wanted: Sequence[str], path: str) -> None:
-        moved = next((name for name in given if name in wanted and given.index(name) != wanted.index(name)), None)
+        moved = moved_name(given, wanted)
         if moved is not None and self.is_given_known:
             raise FieldsMoved(path, given, wanted, moved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def values_by_name(spark: SparkSession, query: str, fields: Sequence[StructField]) -> dict[str, str]:
     """Return SQL of the query's column for each of ``fields``, with all that is inside it in their order. Raises QueryRefused."""
     values = {f.name: quote(f.name) for f in fields}
-    nested = [f for f in fields if _has_struct(f.dataType)]
+    nested = [f for f in fields if has_type(f.dataType, _is_struct)]
     if nested:
         given = spark.sql(f"SELECT {', '.join(quote(f.name) for f in nested)} FROM (\n{query}\n)").schema
         values |= {f.name: in_order(quote(f.name), there.dataType, f.dataType, f.name) for f, there in zip(nested, given, strict=True)}
@@ -49,7 +49,12 @@ def _inside(data_type: Any) -> Inside:
             return None
 
 
-def _has_struct(data_type: Any) -> bool:
-    """Return whether a type is a struct, or has one inside."""
+def has_type(data_type: Any, wanted: Callable[[Any], bool]) -> bool:
+    """Return whether a type is a wanted one, or has one inside."""
     found = _inside(data_type)
-    return isinstance(found, dict) or any(map(_has_struct, found or ()))
+    parts = found.values() if isinstance(found, dict) else found or ()
+    return wanted(data_type) or any(has_type(part, wanted) for part in parts)
+
+
+def _is_struct(data_type: Any) -> bool:
+    return bool(data_type.typeName() == "struct")

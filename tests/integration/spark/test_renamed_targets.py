@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
-from tests.support.replicas import Replicas, make_replicas
+from tests.support.replicas import Replicas
+from tests.unit.replication.races.test_renamed_meanwhile import KEYS, about_to_bring
 
 pytestmark = pytest.mark.spark
-
-SCHEMA = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, u STRING{});\n"
 
 
 @dataclass
@@ -33,13 +32,9 @@ class UpgradedMeanwhile:
 
 
 @pytest.mark.some(1, of="flows of Spark")
-@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["without a key", "by key"])
+@KEYS
 def test_a_statement_planned_after_a_target_exchanged_names_writes_nothing(tmp_path: Path, key: str) -> None:
-    schema = SCHEMA.format(key)
-    two = make_replicas(tmp_path, (schema, ""), (schema, 'evolution("trips", rename={"v": "u", "u": "v"})'))
-    two.insert("a", {"id": 1, "v": "V", "u": "U"})
-    two.bring("a", "b")
-    two.insert("a", {"id": 2, "v": "V", "u": "U"})
+    two = about_to_bring(tmp_path, key)
     jobs = UpgradedMeanwhile(two, EmbeddedRunner())
     assert two.state("a", "b", jobs=lambda: jobs).error is None
     assert jobs.ran == ["apply", "apply"]

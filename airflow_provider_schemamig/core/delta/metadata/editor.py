@@ -197,4 +197,5 @@ def set_type_at(found: JsonField, inside: Sequence[str], data_type: Any) -> None
 
 def taken_name(struct: Mapping[str, Any], name: str, besides: JsonField | None = None) -> JsonField | None:
     """Return the field that has a name, ignoring case as Spark does."""
-    return next((f for f in struct["fields"] if f is not besides and name_key(f["name"]) == name_key(name)), None)
+    wanted = name_key(name)
+    return next((f for f in struct["fields"] if f is not besides and name_key(f["name"]) == wanted), None)

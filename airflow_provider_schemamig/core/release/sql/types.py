@@ -75,18 +75,19 @@ def _complex(cursor: Cursor, token: Token, name: str, depth: int, in_collection:
 
 
 def _fields(cursor: Cursor, depth: int, in_collection: bool) -> tuple[Field, ...]:
-    fields = [_field(cursor, depth, in_collection, set())]
-    seen = {name_key(fields[0].name)}
+    seen: set[str] = set()
+    fields = [_field(cursor, depth, in_collection, seen)]
     while cursor.accept(","):
         fields.append(_field(cursor, depth, in_collection, seen))
-        seen.add(name_key(fields[-1].name))
     return tuple(fields)
 
 
 def _field(cursor: Cursor, depth: int, in_collection: bool, seen: set[str]) -> Field:
     token = cursor.column_name()
-    if name_key(token.text) in seen:
+    key = name_key(token.text)
+    if key in seen:
         cursor.note(DuplicateName, token, kind="field", name=token.text)
+    seen.add(key)
     cursor.accept(":")
     found = data_type(cursor, depth=depth + 1, in_collection=in_collection)
     required = cursor.looks_at("NOT", "NULL")

@@ -174,7 +174,8 @@ def _user_of(declaration: Declaration, path: str) -> str | None:
 
 
 def _taken(fields: Fields | list[Field], name: str) -> Field | None:
-    return next((f for f in fields if name_key(f.name) == name_key(name)), None)
+    wanted = name_key(name)
+    return next((f for f in fields if name_key(f.name) == wanted), None)
 
 
 def _in_struct(declaration: Declaration, change: Change, path: str, edit: Callable[[Fields], Fields]) -> Declaration:

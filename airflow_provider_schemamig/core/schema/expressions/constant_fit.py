@@ -9,11 +9,10 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow_provider_schemamig.core.names import name_key
+from airflow_provider_schemamig.core.names import moved_name
 from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
 from airflow_provider_schemamig.core.schema.expressions.constants import NULL, Constant, NotConstant, constant
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.paths import Fields
 from airflow_provider_schemamig.core.schema.sql import type_sql
 
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
@@ -157,19 +156,13 @@ def _is_wider(here: DataType, wanted: DataType) -> bool:
         case Map(key=key, value=value), Map(key=other_key, value=other_value):
             return _is_wider(key, other_key) and _is_wider(value, other_value)
         case Struct(fields=fields), Struct(fields=others):
-            if len(fields) != len(others) or _has_moved(fields, others):
-                return False
+            if len(fields) != len(others) or moved_name([f.name for f in fields], [o.name for o in others]) is not None:
+                return False  # Spark gives a column the values of a struct by position
             return all(_is_wider(f.type, o.type) for f, o in zip(fields, others, strict=True))
         case Primitive(name=name), Primitive(name=other_name):
             return _is_wider_atom(name, other_name)
         case _:
             return False
-
-
-def _has_moved(given: Fields, wanted: Fields) -> bool:
-    """Return whether a field stands at another place: Spark gives a column the values of a struct by position."""
-    places = {name_key(field.name): number for number, field in enumerate(wanted)}
-    return any(places.get(name_key(field.name), number) != number for number, field in enumerate(given))
 
 
 def _is_wider_atom(name: str, other: str) -> bool:
