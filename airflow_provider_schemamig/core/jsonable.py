@@ -185,7 +185,9 @@ def _class_decoder(kind: Any) -> Coder:
         return _tagged_decoder(_MEMBERS[kind])
     if dataclasses.is_dataclass(kind):
         return _dataclass_decoder(typing.cast(type[Any], kind))
-    if kind in (str, int, bool, float):
+    if kind is str:
+        return _text
+    if kind in (int, bool, float):
         return functools.partial(_atom, kind)
     return lambda data: data
 
@@ -194,6 +196,17 @@ def _atom(kind: type[Any], data: Any) -> Any:
     if type(data) is not kind and not (kind is float and type(data) is int):
         raise TypeError(f"expected {kind.__name__}, found {type(data).__name__}")
     return data
+
+
+def _text(data: Any) -> Any:
+    """Return a text, one object for equal ones: thousands of tables have the same names and types of columns."""
+    text = _atom(str, data)
+    return _one_text(text) if len(text) <= _LONGEST_SHARED else text
+
+
+_LONGEST_SHARED = 64
+#: Not ``sys.intern``: Python 3.12 keeps what is interned for ever.
+_one_text = functools.lru_cache(1 << 16)(str)
 
 
 def _time(data: str) -> datetime:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from airflow_provider_schemamig.core.storage.errors import no_panics
 
 if TYPE_CHECKING:
-    from arro3.core import DataType, Schema
+    from arro3.core import DataType, RecordBatch, Schema
 
 #: What a checkpoint of ours is read for.
 CHECKPOINT_KINDS = ("protocol", "metaData", "add", "remove")
@@ -43,7 +43,19 @@ def schema_string(columns: Sequence[Column]) -> str:
 @no_panics()
 def encode_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> bytes:
     """Return a Parquet file of ``rows``, each in the order of ``columns``."""
-    from arro3.core import Array, DataType, Field, Schema, Table
+    from arro3.core import Field, RecordBatchReader, Schema
+
+    schema = Schema([Field(column.name, _arrow_type(column.type), nullable=column.nullable) for column in columns])
+    batches = (_batch(schema, columns, rows[begin : begin + _ROWS_AT_ONCE]) for begin in range(0, len(rows), _ROWS_AT_ONCE))
+    return _parquet(RecordBatchReader.from_batches(schema, batches))
+
+
+#: How many rows are there as Arrow's at a time: 20,000 rows of 3 KB take 21 MiB instead of 76.
+_ROWS_AT_ONCE = 1024
+
+
+def _batch(schema: Schema, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> RecordBatch:
+    from arro3.core import Array, DataType, RecordBatch
 
     arrays = []
     for position, column in enumerate(columns):
@@ -52,8 +64,7 @@ def encode_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> byt
             arrays.append(Array(values, DataType.int64()).cast(_arrow_type("timestamp")))
         else:
             arrays.append(Array(values, _arrow_type(column.type)))
-    schema = Schema([Field(column.name, _arrow_type(column.type), nullable=column.nullable) for column in columns])
-    return _parquet(Table.from_arrays(arrays, schema=schema))
+    return RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @no_panics()
@@ -62,15 +73,16 @@ def decode_rows(columns: Sequence[Column], data: bytes) -> list[list[Any]]:
     from arro3.core import DataType
     from arro3.io import read_parquet
 
-    table = read_parquet(io.BytesIO(data)).read_all()
-    found = {name: table.schema.field(name).type for name in table.schema.names}
+    batches = read_parquet(io.BytesIO(data))
+    found = {name: batches.schema.field(name).type for name in batches.schema.names}
     wrong = [column.name for column in columns if found.get(column.name) != _arrow_type(column.type)]
     if wrong:
         raise ForeignColumns(f"it has no column {', '.join(wrong)} as this software makes it")
-    read = []
-    for column in columns:
-        array = table.column(column.name)
-        read.append(list((array.cast(DataType.int64()) if column.type == "timestamp" else array).to_pylist()))
+    read: list[list[Any]] = [[] for _ in columns]
+    for batch in batches:
+        for column, values in zip(columns, read, strict=True):
+            array = batch.column(column.name)
+            values += (array.cast(DataType.int64()) if column.type == "timestamp" else array).to_pylist()
     return read
 
 

@@ -63,6 +63,11 @@ def test_a_class_gets_another_name_and_what_was_stored_is_still_read() -> None:
     assert from_json(After | Another, stored) == After(3)
 
 
+def test_equal_names_of_two_tables_are_one_text() -> None:
+    one, other = (from_json(Declaration, json.loads(f'{{"name": "{name}", "fields": []}}')) for name in ("orders", "orders"))
+    assert one.name is other.name
+
+
 @pytest.mark.parametrize("kind", [DataType, Change, MergedStep, Stage], ids=["types", "changes", "steps", "stages"])
 def test_no_tag_is_the_name_of_a_class(kind: Any) -> None:
     tags = [TAGS[member] for member in get_args(kind)]
