@@ -80,9 +80,9 @@ def decode_rows(columns: Sequence[Column], data: bytes) -> list[list[Any]]:
         raise ForeignColumns(f"it has no column {', '.join(wrong)} as this software makes it")
     read: list[list[Any]] = [[] for _ in columns]
     for batch in batches:
-        for column, values in zip(columns, read, strict=True):
+        for position, column in enumerate(columns):
             array = batch.column(column.name)
-            values += (array.cast(DataType.int64()) if column.type == "timestamp" else array).to_pylist()
+            read[position] += (array.cast(DataType.int64()) if column.type == "timestamp" else array).to_pylist()
     return read
 
 

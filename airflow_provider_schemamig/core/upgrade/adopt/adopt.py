@@ -56,7 +56,8 @@ from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
     tables_below,
 )
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Commit
 from airflow_provider_schemamig.core.upgrade.plan.target import Target, passed, target_of

@@ -43,9 +43,10 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import (
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept
 from airflow_provider_schemamig.core.upgrade.drift.release_step import step_to
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, names_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, read_heads, table_store
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 

@@ -28,7 +28,8 @@ from airflow_provider_schemamig.core.schema.expressions.parse import column_refe
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import came_again, exchanged
+from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import came_again
 from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_renames
 from airflow_provider_schemamig.exceptions import Refusal
 

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import canonical_type
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
 from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, declared_renames, dropped, outermost
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_of
+from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 
 
 @dataclass(frozen=True)

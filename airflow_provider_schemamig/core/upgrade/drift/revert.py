@@ -34,9 +34,10 @@ from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
 from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
 from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS

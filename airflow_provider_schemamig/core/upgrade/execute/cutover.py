@@ -47,15 +47,9 @@ from airflow_provider_schemamig.core.upgrade.execute.rewrites import (
 )
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import copy_checkpoints
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
+from airflow_provider_schemamig.core.upgrade.plan.column_names import added_in_place, names_after
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
-    added_in_place,
-    check_not_exchanged,
-    head_or_none,
-    is_in_place,
-    names_after,
-    table_store,
-)
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,

@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.plan.column_names import names_kept, names_of, names_recorded
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
@@ -37,9 +38,6 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
     is_done,
     is_in_place,
     look_or_none,
-    names_kept,
-    names_of,
-    names_recorded,
     shown,
     table_store,
 )

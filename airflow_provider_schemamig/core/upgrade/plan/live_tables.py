@@ -13,20 +13,18 @@ from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_he
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
-from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
-from airflow_provider_schemamig.core.schema.diff.renames import after_changes, is_stand_in
+from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
-from airflow_provider_schemamig.core.schema.paths import parent_and_name, path_in_files, translate
+from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
 from airflow_provider_schemamig.core.storage import Location, ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NamesUnderWay, UnknownCollection
+from airflow_provider_schemamig.core.upgrade.plan.column_names import added_in_place, exchanged, known_names
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import options_refused, why_held
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
-#: What the fields are called in the data files, where that is another name (``SchemaEntry.stored_names``).
-StoredNames = tuple[tuple[ColumnPath, str], ...]
 S = TypeVar("S", bound=State | None)
 T = TypeVar("T")
 #: How often tables are looked at while somebody writes to the ledger.
@@ -200,68 +198,12 @@ def _is_renamed(state: State, intent: TransitionIntent, head: Head) -> bool:
     return all(path_in_files(path, before) == path_in_files(translate(path, renames), now) for path in renames)
 
 
-def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
-    """Return the columns and fields that go by the name of another one than the ledger recorded; types and names may be the same as ever.
-
-    What another one is its name in the data files says. One that no schema knows is looked at where the recorded one has another name now:
-    an attempt of ours may have added it, but gives no name away outside of an intent.
-    """
-    if _are_plain(entry, head):
-        return ()
-    recorded = _names_recorded(entry, entry.physical)
-    owners = {(parent_and_name(path)[0], identity): path for path, identity in recorded.items()}
-    now = {(parent_and_name(path)[0], physical_name(field)): path for path, field in fields_in(head.schema)}
-    found = []
-    for (parent, identity), path in now.items():
-        before = recorded.get(path, identity)
-        owner, there = owners.get((parent, identity)), now.get((parent, before))
-        if before == identity or (owner is None and there is None):
-            continue
-        which = f"the one they call {identity}, which was {owner}" if owner is not None else f"a new one, and that is called {there}"
-        found.append(Drift(path, f"the column that the data files call {before}", which))
-    return tuple(found)
-
-
 def came_again(state: State, entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
     """Return the columns and fields that somebody dropped and added again: of the recorded one nothing is left but the name.
 
     None while an attempt of ours is under way, which may have added them, and writes down what they are called in the data files.
     """
     return () if state.intents_of(entry.shard) else added_in_place(entry, head)
-
-
-def added_in_place(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
-    """Return the columns and fields that bear a recorded one's name, which is on the table no more under any name."""
-    if _are_plain(entry, head):
-        return ()
-    recorded = _names_recorded(entry, entry.physical)
-    now = {path: physical_name(field) for path, field in fields_in(head.schema)}
-    if recorded == now:
-        return ()
-    there = {(parent_and_name(path)[0], identity) for path, identity in now.items()}
-    known = {(parent_and_name(path)[0], identity) for path, identity in recorded.items()}
-    again = []
-    for path, before in recorded.items():
-        parent, identity = parent_and_name(path)[0], now.get(path, before)
-        if identity != before and (parent, before) not in there and (parent, identity) not in known:
-            again.append(Drift(path, f"the column that the data files call {before}", f"one that was added since, {identity}"))
-    return tuple(again)
-
-
-def _are_plain(entry: SchemaEntry, head: Head) -> bool:
-    """Return whether no column or field has, or had, another name in the data files than its own: none can go by the name of another."""
-    return not entry.stored_names and not head.stored_names
-
-
-def _names_recorded(entry: SchemaEntry, declaration: Declaration) -> dict[ColumnPath, str]:
-    """Return what the data files call the columns and fields of one of the entry's declarations, by path.
-
-    One that has just come under a name which the files have for another one is left out: nobody has written down yet what they call it.
-    """
-    stored = dict(entry.stored_names)
-    taken = {(parent_and_name(path)[0], name) for path, name in stored.items()}
-    paths = (path for path, _ in walk(declaration.fields) if path in stored or parent_and_name(path) not in taken)
-    return {path: stored.get(path, parent_and_name(path)[1]) for path in paths}
 
 
 #: What of ours gives columns other names, in the course of it or for good.
@@ -310,7 +252,7 @@ def names_under_way(state: State, collection: CollectionName, head: Head) -> tup
     """
     entry = state.entry(collection)
     now = {path: physical_name(field) for path, field in fields_in(head.schema)}
-    return tuple(path for path, name in _names_recorded(entry, entry.declared).items() if now.get(path) != name)
+    return tuple(path for path, name in known_names(entry, entry.declared).items() if now.get(path) != name)
 
 
 def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
@@ -366,26 +308,3 @@ def id_drift(shard: Shard, head: Head) -> tuple[str, ...]:
 
 def fence_of(state: State, shard: ShardId, epoch: Epoch) -> Fence:
     return Fence(env_id=state.config.env_id, shard=shard, epoch=epoch)
-
-
-def names_of(head: Head) -> StoredNames:
-    """Return the fields whose name in the data files is another one, with that name (``SchemaEntry.stored_names``)."""
-    return tuple(sorted(head.stored_names.items()))
-
-
-def names_after(entry: SchemaEntry, changes: Sequence[Change], head: Head) -> StoredNames:
-    """Return what the fields of ``head`` are called in the data files after ``changes`` of ours; see ``names_kept``."""
-    return names_kept(after_changes(_names_recorded(entry, entry.physical), changes), head)
-
-
-def names_recorded(entry: SchemaEntry, added: Collection[ColumnPath]) -> dict[ColumnPath, str]:
-    """Return what the data files call the fields of ``entry``, but for those that we have ``added`` again."""
-    return {path: name for path, name in _names_recorded(entry, entry.physical).items() if path not in added}
-
-
-def names_kept(recorded: Mapping[ColumnPath, str], head: Head) -> StoredNames:
-    """Return what the fields of ``head`` are called in the data files, those that are ``recorded`` as they are: what somebody made of them
-    meanwhile is drift then."""
-    names = {path: physical_name(field) for path, field in fields_in(head.schema)}
-    names |= {path: name for path, name in recorded.items() if path in names}
-    return tuple(sorted((path, name) for path, name in names.items() if name != parent_and_name(path)[1]))

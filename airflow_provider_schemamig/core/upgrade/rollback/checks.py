@@ -14,15 +14,9 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, Replace,
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
-    drift_of,
-    drift_refusal,
-    exchanged,
-    look_or_none,
-    may_be_renamed,
-    table_store,
-)
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack

@@ -26,8 +26,9 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
+from airflow_provider_schemamig.core.upgrade.plan.column_names import names_after, names_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import still_there
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, names_after, names_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import CutOver
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of

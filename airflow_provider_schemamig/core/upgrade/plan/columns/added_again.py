@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.upgrade.plan.column_names import StoredNames, exchanged
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import held_of, names_in_files, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import StoredNames, exchanged
 
 #: A field's names in the data files -> those of the one that was added in its place.
 Again = Mapping[tuple[str, ...], tuple[str, ...]]
