@@ -70,7 +70,7 @@ _REHEARSALS: list[Rehearsal] = []
 
 
 def _begin(rehearsal: Rehearsal) -> None:
-    gc.set_threshold(50_000, 20, 100)  # as the command line does: nearly all that is made lives to the end
+    gc.set_threshold(250_000, 20, 100)  # as the command line does: nearly all that is made lives to the end
     _REHEARSALS.append(rehearsal)
     gc.freeze()  # the release stays, and need not be looked through again and again
 

@@ -8,7 +8,7 @@ from airflow_provider_schemamig.core.release.sql.errors import DuplicateName, Un
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 
-_ATOMIC = {
+_NAMES = {
     **{name: name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date")},
     **{name: name for name in ("timestamp", "timestamp_ntz")},
     "byte": "tinyint",
@@ -18,6 +18,8 @@ _ATOMIC = {
     "real": "float",
     "timestamp_ltz": "timestamp",
 }
+#: One object a type, so that columns of equal types are compared in no time.
+_ATOMIC = {name: Primitive(canonical) for name, canonical in _NAMES.items()}
 _DECIMAL = ("decimal", "dec", "numeric")
 _REFUSED = {
     "char": "Delta stores it padded and cannot widen it; use VARCHAR(n) or STRING",
@@ -41,6 +43,9 @@ def data_type(cursor: Cursor, *, depth: int = 0, in_collection: bool = False) ->
     if token.kind is not TokenKind.WORD:
         raise cursor.unexpected("a data type")
     name = cursor.next().text.lower()
+    if name in _ATOMIC:  # nearly all are
+        is_without_zone = name == "timestamp" and cursor.accept("WITHOUT", "TIME", "ZONE")
+        return _ATOMIC["timestamp_ntz" if is_without_zone else name]
     match name:
         case "array" | "map" | "struct":
             return _complex(cursor, token, name, depth, in_collection)
@@ -48,10 +53,6 @@ def data_type(cursor: Cursor, *, depth: int = 0, in_collection: bool = False) ->
             return _varchar(cursor, token, depth)
         case _ if name in _DECIMAL:
             return _decimal(cursor, token)
-        case "timestamp" if cursor.accept("WITHOUT", "TIME", "ZONE"):
-            return Primitive("timestamp_ntz")
-        case _ if name in _ATOMIC:
-            return Primitive(_ATOMIC[name])
     _skip_parameters(cursor)
     return _refuse(cursor, token, token.text, _REFUSED.get(name, "Spark has no such type"))
 
@@ -90,10 +91,10 @@ def _field(cursor: Cursor, depth: int, in_collection: bool, seen: set[str]) -> F
     seen.add(key)
     cursor.accept(":")
     found = data_type(cursor, depth=depth + 1, in_collection=in_collection)
-    required = cursor.looks_at("NOT", "NULL")
+    option = cursor.peek()
+    required = cursor.accept("NOT", "NULL")
     if required and in_collection:
-        note_not_null_inside(cursor, cursor.peek())
-    cursor.accept("NOT", "NULL")
+        note_not_null_inside(cursor, option)
     comment = cursor.string() if cursor.accept("COMMENT") else None
     return Field(token.text, found, nullable=not required, comment=comment)
 
