@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.jsonable import keep_texts, union
+from airflow_provider_schemamig.core.jsonable import share, union
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 
 
@@ -55,11 +55,14 @@ class Field:
     generated: str | None = None
 
 
+_kept = share(Field)
+
+
 @functools.lru_cache(maxsize=16384)
 def plain_field(name: str, data_type: DataType, nullable: bool) -> Field:
     """Return a column of nothing else, the same object for the same one: a release and its tables have each many times, and two that are
     one are compared in no time."""
-    return Field(name, data_type, nullable)
+    return _kept(Field(name, data_type, nullable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,6 @@ class Declaration:
     def field(self, name: str) -> Field | None:
         """Return the top-level column of that name, or None."""
         return next((f for f in self.fields if f.name == name), None)
-
-
-keep_texts(Declaration)
 
 
 def walk(fields: tuple[Field, ...], prefix: str = "") -> Iterator[tuple[ColumnPath, Field]]:
