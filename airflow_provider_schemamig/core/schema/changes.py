@@ -26,7 +26,11 @@ class Cost(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Cost).index(self)
+        return _RANKS[self]
+
+
+#: Looked up: an upgrade asks for 26 a table.
+_RANKS = {cost: rank for rank, cost in enumerate(Cost)}
 
 
 class Phase(StrEnum):

@@ -52,11 +52,11 @@ class Cursor:
 
     def looks_at(self, *words: str) -> bool:
         """Return whether the next tokens are these keywords (capitals) or symbols."""
-        for offset, word in enumerate(words):
-            token = self.peek(offset)
+        next_tokens = self._tokens[self._position : self._position + len(words)]
+        for token, word in zip(next_tokens, words, strict=False):
             if token.text.upper() != word or token.kind not in _KEYWORDS:
                 return False
-        return True
+        return len(next_tokens) == len(words)
 
     def accept(self, *words: str) -> bool:
         """Step over these keywords or symbols if they come next."""
