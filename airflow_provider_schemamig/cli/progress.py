@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 5.0
 #: Between two plain lines that only say that something still runs.
 BEAT_SECONDS = 30.0
+#: Between two plain lines that say the very same of a collection: a stream that follows is looked at every few seconds.
+SAME_SECONDS = 600.0
 
 
 @contextmanager
@@ -42,17 +44,27 @@ class Lines:
         self._to = to
         self._clock = clock
         self._last: dict[tuple[str, str | None], float] = {}
+        self._told: dict[tuple[str, str | None], tuple[tuple[int, int, str], float]] = {}
 
     def __call__(self, event: Event) -> None:
         now = self._clock()
         told = (event.stage, event.collection if event.beat else None)
         since = now - self._last.get(told, -math.inf)
         is_due = self._is_due_beat(event, since) if event.beat else self._is_due(event, since)
-        if not is_due:
+        if not is_due or (not event.beat and self._was_told(event, now)):
             return
         self._last[told] = now
         self._to.write(visible(line(event)) + "\n")
         self._to.flush()
+
+    def _was_told(self, event: Event, now: float) -> bool:
+        """Return whether the same was told of the same collection lately; remember it if not."""
+        about, what = (event.stage, event.collection), (event.done, event.total, event.note)
+        before, at = self._told.get(about, (None, -math.inf))
+        if what == before and now - at < SAME_SECONDS:
+            return True
+        self._told[about] = what, now
+        return False
 
     @staticmethod
     def _is_due(event: Event, since: float) -> bool:

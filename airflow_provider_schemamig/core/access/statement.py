@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.table_features import DE
 from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.model import Primitive, walk
 from airflow_provider_schemamig.core.schema.sql import quote, without_texts_kept_as_null
+from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
 from airflow_provider_schemamig.core.storage import UnsafeLogStore, needs_log_store, require_safe_log_store, spark_uri
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def append_arrow(
     transactions = [] if txn is None else [Transaction(txn.app_id, txn.number)]
     rows = _filled_up(show(show(data, fit.given), fit.into), place)
     _check_partitions(rows, place, collection)
+    _check_not_null(rows, place, collection)
     check_rows(rows, table, checks, options, collection, place)
     write_deltalake(
         table,
@@ -206,6 +208,14 @@ def _check_partitions(rows: pa.Table, place: PinnedTable, collection: Collection
                 given=" or ".join(map(repr, KEPT_AS_NULL)),
                 rule="NULL, which Delta keeps for it, or another value",
             )
+
+
+def _check_not_null(rows: pa.Table, place: PinnedTable, collection: CollectionName) -> None:
+    """Raise ConstraintViolated for a NULL in a NOT NULL column: delta-rs, which refuses it too, does not say in which."""
+    required = [field.name for field in place.live.fields if not field.nullable]
+    for name in required:
+        if nulls := rows[name].null_count:
+            raise ConstraintViolated(collection=collection, condition="NOT NULL", detail=f"{nulls} row(s) have NULL in {name}")
 
 
 def check_appendable(place: PinnedTable, collection: CollectionName) -> None:
@@ -242,5 +252,5 @@ def _filled_up(rows: pa.Table, place: PinnedTable) -> pa.Table:
     schema = arrow_schema(place.live.fields)
     known = set(rows.column_names)
     columns: list[Any] = [rows[f.name].cast(f.type) if f.name in known else pa.nulls(rows.num_rows, f.type) for f in schema]
-    # Nullable to Arrow: then it is delta-rs that finds the NULL where none may be, with the words it has for that.
+    # Nullable to Arrow: a NULL where none may be is found below, or by delta-rs inside of structs.
     return pa.table(columns, schema=pa.schema([f.with_nullable(True) for f in schema]))

@@ -88,7 +88,8 @@ def check_property(key: str, value: str | None) -> None:
     if pattern is None:
         raise UnsupportedProperty(key=key, value=value, reason="it is not one of Delta's properties that schemamig sets")
     if value is not None and pattern.fullmatch(value) is None:
-        raise UnsupportedProperty(key=key, value=value, reason="Delta could not parse the value")
+        remedy = "Write true or false." if pattern is _BOOLEAN else "Give it a value that Delta's documentation names for it."
+        raise UnsupportedProperty(key=key, value=value, reason="Delta could not parse the value", remedy=remedy)
 
 
 def check_retentions(configuration: Mapping[str, str]) -> None:

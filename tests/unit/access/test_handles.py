@@ -241,8 +241,8 @@ def test_handles_what_is_appended_is_read_and_signed(lake: Lake) -> None:
 
 def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
     writer = lake.env.writer("t")
-    for broken in (batch(id=[None], x=[1]), batch(id=[1], x=[100])):
-        with pytest.raises(ConstraintViolated):
+    for broken, told in ((batch(id=[None], x=[1]), r"1 row\(s\) have NULL in id \(NOT NULL\)"), (batch(id=[1], x=[100]), "delta-rs")):
+        with pytest.raises(ConstraintViolated, match=told):
             writer.append(broken)
     with pytest.raises(WriterFenced, match="column id is NOT NULL, and not among the columns of the rows"):
         writer.append(batch(x=[1]))

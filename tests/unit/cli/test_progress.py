@@ -54,6 +54,19 @@ def test_a_note_is_never_held_back() -> None:
     assert out.getvalue().splitlines() == ["expand  1/10  c", "expand  2/10  c  slow"]
 
 
+def test_a_stream_that_has_nothing_to_do_says_so_now_and_then() -> None:
+    now = 0.0
+    out = StringIO()
+    lines = Lines(out, clock=lambda: now)
+    for second in range(0, 1500, 3):
+        now = float(second)
+        for done, name in enumerate(("flights", "planes"), 1):
+            lines(Event("replicate", name, done, 2, note="at version 9 of 9" if name == "planes" and second > 900 else "at version 8 of 8"))
+    told = [text for text in out.getvalue().splitlines() if "planes" in text]
+    assert told == [f"replicate  2/2  planes  at version {version} of {version}" for version in (8, 8, 9)]
+    assert len(out.getvalue().splitlines()) <= 7
+
+
 def test_that_spark_still_works_is_said_now_and_then() -> None:
     now = 0.0
     out = StringIO()

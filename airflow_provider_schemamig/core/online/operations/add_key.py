@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 
 def operations(change: AddKey, table: Declaration) -> Chain:
     columns = change.key.columns
-    question = Question("duplicate_key", (("columns", columns),))
+    key = Unique(columns, change.primary)
+    question = Question("duplicate_key", (("columns", columns), ("rule", key.rule)))
     steps = (Note(ElementState.CHECK), Validate(question), Note(ElementState.PUBLIC))
-    return (Operation(Unique(columns, change.primary).element, ElementClass.VALIDATION, change, steps, tuple(map(ColumnPath, columns))),)
+    return (Operation(key.element, ElementClass.VALIDATION, change, steps, tuple(map(ColumnPath, columns))),)

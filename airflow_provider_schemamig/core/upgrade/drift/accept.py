@@ -47,6 +47,7 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.target import check_product
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 
@@ -83,10 +84,11 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
     with the folder.
     """
     started = pendulum.now("UTC")
-    ledger = LedgerWriter(env)
+    ledger, folder = LedgerWriter(env), known(release_dir)
 
     def look(state: State) -> tuple[State, list[Taken], list[str]]:
         state.require_current("accept")
+        check_product(folder.release, state)
         no_open_deployment(state)
         return (state, *_drifted(env, state, collections))
 
@@ -95,7 +97,6 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
         return AcceptedDrift(None, (), ())
     close_expired_holds(state)  # or refuse, before a file is written
     assert state.release is not None  # it has tables
-    folder = known(release_dir)
     version: Version = state.release.version
     files: tuple[str, ...] = ()
     if any(item.is_for_release for item in taken):

@@ -53,11 +53,16 @@ class Target:
         return dict(self.projections)[collection]
 
 
+def check_product(release: Release, state: State | None) -> None:
+    """Raise WrongRelease if the environment has another product's tables."""
+    if state is not None and state.release is not None and state.release.name != release.name:
+        raise WrongRelease(expected=state.release.name, found=release.name)
+
+
 def target_of(release: Release, state: State | None) -> Target:
     """Return the head of ``release`` as seen from the environment. Raises the chain's refusals, all of them together."""
     source = state.release_version if state is not None else None
-    if state is not None and state.release is not None and state.release.name != release.name:
-        raise WrongRelease(expected=state.release.name, found=release.name)
+    check_product(release, state)
     declared = release.declarations(release.version)
     if source == release.version:
         gone = _no_longer_managed(declared, state)

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deploymen
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
+from airflow_provider_schemamig.core.online.keys import Unique
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.queries.query import bind
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
@@ -149,11 +150,13 @@ def _key_violations(
     env: EnvironmentRoot, state: State, row: BuildingShard, declaration: Declaration, jobs: JobRunner
 ) -> Sequence[DataViolation]:
     """Look for rows that violate a key: Delta enforces NOT NULL and CHECK when rows are written, but no keys."""
-    keys = [key for key in (declaration.primary_key, *declaration.uniques) if key is not None]
+    primary = [] if declaration.primary_key is None else [Unique(declaration.primary_key.columns, primary=True)]
+    keys = [*primary, *(Unique(key.columns, primary=False) for key in declaration.uniques)]
     if not keys:
         return ()
     uri = table_store(env, state, row.shard).location.uri
-    checks = [{"collection": declaration.name, "uri": uri, "kind": "duplicate_key", "columns": list(key.columns)} for key in keys]
+    check = {"collection": declaration.name, "uri": uri, "kind": "duplicate_key"}
+    checks = [{**check, "rule": key.rule, "columns": list(key.columns)} for key in keys]
     found = jobs.run("preflight", {"checks": checks, "estimates": [], "storage_options": dict(env.options)})
     return [violation_of(item) for item in found["violations"]]
 

@@ -47,6 +47,15 @@ def to_roll_back(state: State) -> Deployment:
     raise _nothing(state, why, "Look at `schemamig status`: it names the release that the environment is at.")
 
 
+def check_hold_not_over(state: State, asked: Deployment | None) -> None:
+    """Raise NothingToRollBack for a release whose hold is over: of it, not of whatever came after it."""
+    if asked is None or asked.state is not DeploymentState.COMMITTED or asked.source is None:
+        return
+    hold = state.holds.get(asked.generation)
+    if hold is None or hold.state is HoldState.CLOSED:
+        raise _nothing(state, f"the hold of generation {asked.generation}, {asked.target}, is over", _BY_RELEASE)
+
+
 def _nothing(state: State, why: str, first: str) -> NothingToRollBack:
     """Return the refusal. An upgrade that was killed before its promotion is given up by another command, which it names."""
     claimed = [deployment for deployment in state.deployments.values() if deployment.state is DeploymentState.CLAIMED]

@@ -53,7 +53,7 @@ from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_a
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
-from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_rollback_possible, to_roll_back
+from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_hold_not_over, check_rollback_possible, to_roll_back
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, another_first
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     RolledBackTables,
@@ -173,6 +173,7 @@ def _checked(
     """
     if promoted is not None:
         leading(state, promoted, task="cancel", states=(DeploymentState.PROMOTED,))
+    check_hold_not_over(state, begun)
     deployment = to_roll_back(state)
     if begun is not None and begun.generation != deployment.generation:
         raise another_first(deployment, begun.generation)

@@ -195,6 +195,12 @@ def test_properties_that_would_break_the_table(key: str, value: str | None) -> N
     refused(UnsupportedProperty, flights(), SetProperty(key, None, value))
 
 
+def test_a_property_that_is_neither_true_nor_false_is_refused_with_what_to_write() -> None:
+    with pytest.raises(UnsupportedProperty, match="could not parse") as found:
+        check_property("delta.enableChangeDataFeed", "maybe")
+    assert found.value.next_action == "Write true or false."
+
+
 @pytest.mark.parametrize("days", [1, 60])
 @pytest.mark.parametrize("first", [FILES, LOG])
 def test_both_retentions_at_once_are_judged_together(days: int, first: str) -> None:

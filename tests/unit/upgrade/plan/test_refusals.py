@@ -196,6 +196,8 @@ def test_refusals_another_product(tmp_path: Path) -> None:
     other = Product(tmp_path / "other", "orders").release("1.0.0", A)
     with unwritten(lake.env), refused("wrong_release"):
         commands.plan(lake.env, other)
+    with unwritten(lake.env), refused("wrong_release"):
+        commands.accept(lake.env, other)  # although nothing drifted
 
 
 def test_an_older_release(tmp_path: Path) -> None:
@@ -314,11 +316,12 @@ def test_rows_that_break_a_new_rule_are_shown(tmp_path: Path) -> None:
 
 QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("id BIGINT", "id BIGINT, CONSTRAINT p CHECK (id > 0)", {"kind": "check", "expression": "id > 0", "rule": "p"}),
-    ("id BIGINT", "id BIGINT, UNIQUE (id)", {"kind": "duplicate_key", "columns": ["id"]}),
+    ("id BIGINT", "id BIGINT, UNIQUE (id)", {"kind": "duplicate_key", "columns": ["id"], "rule": "UNIQUE (id)"}),
+    ("id BIGINT NOT NULL", "id BIGINT, PRIMARY KEY (id)", {"kind": "duplicate_key", "columns": ["id"], "rule": "PRIMARY KEY (id)"}),
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "question"), QUESTIONS, ids=[question["kind"] for _, _, question in QUESTIONS])
+@pytest.mark.parametrize(("before", "after", "question"), QUESTIONS, ids=[question["rule"] for _, _, question in QUESTIONS])
 def test_refusals_what_is_asked_of_the_rows(tmp_path: Path, before: str, after: str, question: dict[str, Any]) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE a ({before});", f"CREATE TABLE a ({after});", 'evolution("a")')
     jobs = FakeJobs()

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback
+from tests.support.bytes import unwritten
 from tests.support.lake import Lake, rows
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, fingerprints, heartbeat, promoted, refused, releases, same_as_new, seen, two_releases, whole
@@ -182,6 +183,18 @@ def test_the_hold_is_over(tmp_path: Path) -> None:
     with refused("nothing_to_roll_back") as found:
         commands.rollback(lake.env)
     assert found[0].message.endswith(": the hold of 1.1.0 is over.")
+
+
+def test_a_generation_that_is_asked_for_is_the_one_that_the_refusal_is_about(tmp_path: Path) -> None:
+    first, second, third = releases(tmp_path, (A, ""), (A + B, ""), (A + B + "CREATE TABLE c (id BIGINT);", ""))
+    lake = deployed(tmp_path, first, second)
+    lake.upgrade(second, hold=timedelta(0))
+    lake.upgrade(third)
+    for _ in range(2):  # with a later hold open, and after that went back
+        with unwritten(lake.env), refused("nothing_to_roll_back") as found:
+            commands.rollback(lake.env, generation=Generation(2))
+        assert found[0].message.endswith(": the hold of generation 2, 1.1.0, is over.")
+        commands.rollback(lake.env, generation=Generation(3))
 
 
 def test_the_hold_is_over_and_its_contract_was_killed(tmp_path: Path) -> None:
