@@ -51,7 +51,7 @@ class Lines:
         told = (event.stage, event.collection if event.beat else None)
         since = now - self._last.get(told, -math.inf)
         is_due = self._is_due_beat(event, since) if event.beat else self._is_due(event, since)
-        if not is_due or (not event.beat and self._was_told(event, now)):
+        if not is_due or (event.note and not event.beat and self._was_told(event, now)):
             return
         self._last[told] = now
         self._to.write(visible(line(event)) + "\n")
