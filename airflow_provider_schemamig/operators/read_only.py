@@ -147,9 +147,13 @@ class ReadOnlyMigrationOperator(EnvironmentOperator):
 
 
 def claim_id(context: Context) -> str:
-    """Return the name of this run's claim, equal in every try. The task is part of it: one run may upgrade to two releases in a row."""
+    """Return the name of this run's claim, equal in every try.
+
+    The task is part of it, for one run may upgrade to two releases in a row; and which one of a mapped task's, where there are several.
+    """
     ti = context["ti"]
-    return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}"
+    mapped = "" if ti.map_index is None or ti.map_index < 0 else f"[{ti.map_index}]"
+    return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}{mapped}"
 
 
 class FillChunksOperator(EnvironmentOperator):

@@ -29,7 +29,8 @@ from airflow_provider_schemamig.core.release.sql.alter.statement import (
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Outcome, no_open_deployment, no_open_hold
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, no_open_deployment, no_open_hold, plan_of
+from airflow_provider_schemamig.core.upgrade.errors import ClaimUsed
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
@@ -63,11 +64,11 @@ def alter(
 
     ``rollback`` undoes it before its commit, and while its hold is open also after that. Without a hold what is dropped is gone at once.
 
-    Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, and what an upgrade raises.
+    Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, ClaimUsed, and what an upgrade raises.
     """
     request = Claim(claim_id, hold)
     state = LedgerReader(env).state()
-    done = _done(state, claim_id)
+    done = _done(env, state, claim_id, statement)
     if done is None:
         try:
             target = _target(state, statement)  # a statement that is refused writes nothing
@@ -108,12 +109,26 @@ def _plan(env: EnvironmentRoot, statement: str) -> tuple[View, Planned]:
     return consistent_look(LedgerReader(env).state, planned, lambda found: found[1].refusals)
 
 
-def _done(state: State, claim_id: str | None) -> Outcome | None:
-    """Return what this very claim did before its answer was lost."""
+def _done(env: EnvironmentRoot, state: State, claim_id: str | None, statement: str) -> Outcome | None:
+    """Return what this very claim did before its answer was lost. Raises ClaimUsed if that was another statement."""
     for deployment in state.deployments.values():
         if claim_id is not None and deployment.claim_id == claim_id and deployment.state is DeploymentState.COMMITTED:
+            if _is_another(env, state, deployment, statement):
+                raise ClaimUsed(claim_id=claim_id, generation=deployment.generation)
             return _outcome(deployment)
     return None
+
+
+def _is_another(env: EnvironmentRoot, state: State, deployment: Deployment, statement: str) -> bool:
+    """Return whether the statement is certainly not the one that a deployment made: from where that began it leads elsewhere. One that
+    cannot be read there any more may be it."""
+    with contextlib.suppress(SchemamigError):
+        steps = plan_of(env, deployment).target.steps
+        gone = {step.old.name: step.old for step in steps if not isinstance(step, Create)}
+        made = {step.collection: step.new for step in steps if not isinstance(step, Remove)}
+        others = {name: state.entry(name).declared for name in state.objects if name not in gone.keys() | made.keys()}
+        return not _leads_to({**others, **made}, read_alteration(statement, {**others, **gone}))
+    return False
 
 
 def _cut_off(state: State, statement: str) -> Outcome | None:

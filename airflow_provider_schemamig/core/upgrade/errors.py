@@ -208,6 +208,16 @@ class WrongState(Refusal):
     first: str
 
 
+class ClaimUsed(Refusal):
+    """A statement came under the claim of another one: it is no retry of that, and is not made."""
+
+    code = "claim_used"
+    message = "generation {generation} was another statement under the claim {claim_id}; this one was not made."
+    next_action = "Give each statement a claim of its own (`--claim-id`, or none)."
+    claim_id: str
+    generation: int
+
+
 class NotBuilt(Refusal):
     code = "not_built"
     message = "its replacement shard has not been built, or its fill has not finished."

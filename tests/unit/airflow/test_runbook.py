@@ -45,7 +45,11 @@ def press(title: str, word: str, lake: Lake, kind: Any, **arguments: Any) -> Any
     """What the task returns; the entry names it by this word."""
     assert word in entries()[title].labels["Press"]
     run_of_ann: Any = {"dag_run": SimpleNamespace(dag_id="d", run_id="r", triggering_user_name="ann")}
-    context = {**run_of_ann, "dag": SimpleNamespace(folder=""), "ti": SimpleNamespace(task_id="t", try_number=1, run_id="r", dag_id="d")}
+    context = {
+        **run_of_ann,
+        "dag": SimpleNamespace(folder=""),
+        "ti": SimpleNamespace(task_id="t", map_index=-1, try_number=1, run_id="r", dag_id="d"),
+    }
     return kind(task_id="t", environment=lake.env.location.uri, **arguments).execute(context)
 
 

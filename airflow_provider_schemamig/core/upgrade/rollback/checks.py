@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table, look_at_head
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ShardId, check_label
+from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -66,11 +66,13 @@ def _nothing(state: State, why: str, first: str) -> NothingToRollBack:
     return NothingToRollBack(why=why, first=first)
 
 
-def begun_by(state: State, claim_id: str | None) -> Deployment | None:
-    """Return what a rollback under this claim took back, or has begun to. Raises InvalidName for a claim that is no id."""
+def begun_by(state: State, claim_id: str | None, asked: Generation | None) -> Deployment | None:
+    """Return what a rollback under this claim took back, or has begun to; of ``asked``, if that is not None. Raises InvalidName for a
+    claim that is no id."""
     if claim_id is not None:
         check_label("claim", claim_id)
-    return next((item for item in state.deployments.values() if claim_id in item.rolled_back_by), None)
+    found = (item for item in state.deployments.values() if claim_id in item.rolled_back_by and asked in (None, item.generation))
+    return next(found, None)
 
 
 def check_rollback_possible(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:

@@ -107,7 +107,7 @@ def roll_back(
     found_first: list[Deployment] = []
 
     def check(state: State) -> Deployment:
-        begun = begun_by(state, claim_id) or (None if generation is None else deployment_of(state, generation))
+        begun = begun_by(state, claim_id, generation) or (None if generation is None else deployment_of(state, generation))
         if begun is not None and begun.state is DeploymentState.ROLLED_BACK:
             return begun
         if begun is None and promoted is None:  # looked at again, it is no other one
@@ -146,7 +146,7 @@ def roll_back(
 
 def _done(state: State, claim_id: str | None, generation: Generation | None) -> Outcome | None:
     """Return the answer if just this was rolled back already, whose answer was lost, or by a twin."""
-    begun = begun_by(state, claim_id)
+    begun = begun_by(state, claim_id, generation)
     if begun is not None and begun.state is DeploymentState.ROLLED_BACK:
         done = f"{begun.target} was rolled back under this claim already"
         return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))

@@ -24,7 +24,7 @@ from tests.support.upgrades import two_releases
 
 BEFORE, OURS, AFTER = ((Generation(at), f"airflow:up/run_{at}/upgrade.preflight") for at in (3, 4, 5))
 CONTEXT: Any = {
-    "ti": SimpleNamespace(dag_id="up", run_id="run_4", task_id="upgrade.preflight"),
+    "ti": SimpleNamespace(dag_id="up", run_id="run_4", task_id="upgrade.preflight", map_index=-1),
     "dag": SimpleNamespace(folder="/dags"),
 }
 

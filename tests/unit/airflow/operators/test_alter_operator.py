@@ -10,12 +10,13 @@ import pytest
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.sql.alter.errors import UnknownName
+from airflow_provider_schemamig.core.upgrade.errors import ClaimUsed
 from airflow_provider_schemamig.operators.alter import AlterOperator
 from tests.support.airflow.final_refusals import fails_for_good
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases, whole
 
-CONTEXT: Any = {"ti": SimpleNamespace(dag_id="schemamig_alter", run_id="manual", task_id="alter")}
+CONTEXT: Any = {"ti": SimpleNamespace(dag_id="schemamig_alter", run_id="manual", task_id="alter", map_index=-1)}
 
 
 @pytest.fixture
@@ -34,6 +35,32 @@ def test_a_statement_and_its_retry(lake: Lake) -> None:
     assert first["stages"]["expand"]["count"] == 1
     assert [field.name for field in lake.state.entry(CollectionName("a")).declared.fields] == ["id", "n"]
     whole(lake)
+
+
+def test_each_statement_of_a_mapped_task_is_made(lake: Lake) -> None:
+    for index, name in enumerate(("n", "m")):
+        mapped: Any = {"ti": SimpleNamespace(**{**vars(CONTEXT["ti"]), "map_index": index})}
+        operator(lake, f"ALTER TABLE a ADD COLUMN {name} INT").execute(mapped)
+    assert [field.name for field in lake.state.entry(CollectionName("a")).declared.fields] == ["id", "n", "m"]
+    claims = [row.claim_id for row in lake.state.deployments.values() if row.claim_id.startswith("airflow:")]
+    assert claims == [f"airflow:schemamig_alter/manual/alter[{index}]" for index in (0, 1)]
+
+
+def test_another_statement_under_the_claim_of_one_is_refused(lake: Lake) -> None:
+    operator(lake, "ALTER TABLE a ADD COLUMN n INT").execute(CONTEXT)
+    for other in ("ALTER TABLE a ADD COLUMN m INT", "DROP TABLE a", "CREATE TABLE b (id BIGINT)", "ALTER TABLE a RENAME TO b"):
+        with fails_for_good(ClaimUsed):
+            operator(lake, other).execute(CONTEXT)
+    whole(lake)
+
+
+DONE = ("CREATE TABLE b (id BIGINT)", "DROP TABLE a", "ALTER TABLE a RENAME TO b", "ALTER TABLE a RENAME COLUMN id TO key")
+
+
+@pytest.mark.parametrize("statement", DONE)
+def test_the_retry_of_a_statement_that_is_done_is_no_other_one(lake: Lake, statement: str) -> None:
+    for _ in range(2):
+        assert operator(lake, statement).execute(CONTEXT)["generation"] == 2
 
 
 def test_alter_operator_what_cannot_be_read_fails_for_good(lake: Lake) -> None:

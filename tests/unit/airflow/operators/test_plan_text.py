@@ -32,7 +32,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def preflight(lake: Lake, **arguments: Any) -> dict[str, Any]:
     operator = ReadOnlyMigrationOperator(task_id="preflight", environment=lake.env.location.uri, release=str(lake.second), **arguments)
-    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="preflight", xcom_push=lambda *_: None)
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="preflight", map_index=-1, xcom_push=lambda *_: None)
     context: Any = {"ti": ti, "dag": SimpleNamespace(folder="/"), "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
     found: dict[str, Any] = operator.execute(context)
     return found

@@ -40,7 +40,7 @@ from tests.support.airflow.final_refusals import fails_for_good
 NOW = pendulum.datetime(2026, 11, 22, 12)
 ENDS = ("opened us", "opened eu")
 CONTEXT: Any = {}
-RESTORING: Any = {"ti": SimpleNamespace(dag_id="replicas", run_id="monday", task_id="restore")}
+RESTORING: Any = {"ti": SimpleNamespace(dag_id="replicas", run_id="monday", task_id="restore", map_index=-1)}
 
 
 def stream(name: str = "flights", **found: Any) -> StreamState:

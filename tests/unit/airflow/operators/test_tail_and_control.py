@@ -131,7 +131,8 @@ def test_killing_it_stops_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Spark at the cut-over and on the way back ---------------------------------------------------------------------------------------
 
 
-TRIED: Any = {"ti": SimpleNamespace(dag_id="schemamig_rollback", run_id="manual", task_id="rollback", xcom_push=lambda *_: None)}
+_RUN = {"dag_id": "schemamig_rollback", "run_id": "manual"}
+TRIED: Any = {"ti": SimpleNamespace(**_RUN, task_id="rollback", map_index=-1, xcom_push=lambda *_: None)}
 
 
 @pytest.mark.parametrize(

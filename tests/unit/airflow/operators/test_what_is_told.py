@@ -71,6 +71,7 @@ def context(pushed: dict[str, Any]) -> Any:
         dag_id="up",
         run_id="manual__2026-11-24T03:00:00+00:00",
         task_id="t",
+        map_index=-1,
         xcom_push=pushed.__setitem__,
         xcom_pull=pull,
         get_first_reschedule_date=lambda context: None,

@@ -36,7 +36,7 @@ pytest.importorskip("openlineage.client")
 
 
 class Ti:
-    dag_id, run_id, task_id = "d", "r", "t"
+    dag_id, run_id, task_id, map_index = "d", "r", "t", -1
 
     def xcom_push(self, *_: Any) -> None: ...
 
