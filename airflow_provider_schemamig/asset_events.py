@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
@@ -77,6 +77,9 @@ def _add(accessor: OutletEventAccessorProtocol, asset: Asset, extra: dict[str, A
     return make
 
 
-def outlets_with(given: Iterable[Any] | None, alias: AssetAlias) -> list[Any]:
-    """Return a task's outlets with ours: Airflow drops events of what is not among them."""
-    return [*(given or ()), alias]
+def with_outlet(arguments: Mapping[str, Any], alias: AssetAlias) -> dict[str, Any]:
+    """Return a task's arguments with our outlet beside its own ones: Airflow drops events of what is not among them.
+
+    An operator names no argument ``outlets``: Airflow would take its default for what a mapped task was given, and add lists to None.
+    """
+    return {**arguments, "outlets": [*(arguments.get("outlets") or ()), alias]}

@@ -47,8 +47,8 @@ class CommittingOperator(LineageOperator):
     whether it is a repetition.
     """
 
-    def __init__(self, *, outlets: Sequence[Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(outlets=asset_events.outlets_with(outlets, TABLES), **kwargs)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**asset_events.with_outlet(kwargs, TABLES))
 
     def tell_changed(self, context: Context, generation: int | str | None) -> None:
         """Tell Airflow and OpenLineage which collections the commit or rollback of the generation changed."""

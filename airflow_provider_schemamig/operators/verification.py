@@ -34,10 +34,9 @@ class VerifyOperator(EnvironmentOperator):
         collections: Sequence[str] = (),
         new_rows: bool = False,
         fails: bool = True,
-        outlets: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(outlets=asset_events.outlets_with(outlets, DRIFTS), **kwargs)
+        super().__init__(**asset_events.with_outlet(kwargs, DRIFTS))
         self.collections = collections
         self.new_rows = new_rows
         self.fails = fails

@@ -46,10 +46,9 @@ class FingerprintSensor(EnvironmentSensor):
         end_hold: bool | str = False,
         ignore_nodes: bool | str = False,
         version: str = "",
-        outlets: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(outlets=asset_events.outlets_with(outlets, DRIFTS), **kwargs)
+        super().__init__(**asset_events.with_outlet(kwargs, DRIFTS))
         self.looks_for = looks_for
         self.release = release
         self.end_hold = end_hold

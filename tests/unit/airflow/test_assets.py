@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import DAG, Asset, BaseOperator
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_schemamig.assets.schemamig import DRIFTS, TABLES, drift_asset, table_asset, to_openlineage
@@ -189,7 +189,14 @@ def test_outlets_of_ones_own_are_kept(task: BaseOperator, alias: Any) -> None:
     assert task.outlets == [Asset("x://y"), alias]
 
 
+@pytest.mark.parametrize("kind", [AlterOperator, VerifyOperator, FingerprintSensor], ids=lambda kind: kind.__name__)
+def test_outlets_of_a_mapped_task_are_a_list_as_airflow_wants_them(kind: Any) -> None:
+    with DAG("mapped", schedule=None):
+        mapped = kind.partial(task_id="t").expand(environment=["/one", "/two"])
+    assert [*mapped.outlets, *mapped.inlets] == []
+
+
 class Ti:
-    dag_id, run_id, task_id = "d", "r", "t"
+    dag_id, run_id, task_id, map_index = "d", "r", "t", -1
 
     def xcom_push(self, *_: Any) -> None: ...
