@@ -92,3 +92,25 @@ def test_a_change_by_an_older_writer_before_the_swap_of_a_type_is_brought(tmp_pa
         if not seen or not seen[0]:
             return
     raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_the_last_commit_before_a_release_that_commits_nothing_is_brought_as_it_was_written(
+    tmp_path: Path, is_keyed: bool, goes_back: bool
+) -> None:
+    """A nullable column that is dropped costs no commit before the hold is over."""
+    one = f"CREATE TABLE trips (id BIGINT NOT NULL, v STRING, w STRING{', PRIMARY KEY (id)' * is_keyed});"
+    two = make_replicas(tmp_path, (one, ""), (one.replace(", w STRING", ""), 'evolution("trips", drop=["w"])'))
+    two.insert("a", {"id": 1, "v": "x", "w": "KEPT"}, {"id": 2, "v": "x", "w": "OLD"})
+    two.bring("a", "b")
+    base = tables.snapshot(two.path("a"))
+    changed = {file: [{**row, "w": "NEW"} if row["id"] == 2 else row for row in base.rows_of(file)] for file in base.files}
+    tables.Statement(base, [{"id": 3, "v": "x", "w": "LAST"}], changed, None, None).commit()
+    two.upgrade("a", to=2)
+    two.bring("a", "b")
+    assert [row["w"] for row in two.declared_rows("b")] == ["KEPT", "NEW", "LAST"]
+    if goes_back:
+        two.rollback("a")
+        two.bring("a", "b")
+        assert two.declared_rows("b") == two.declared_rows("a")

@@ -146,8 +146,18 @@ def _dropped(wanted: Shape, entry: SchemaEntry, target: TargetSchema) -> frozens
             if origin is None:
                 if field_at(target.current.declared.fields, join(there, field.name)) is None:
                     found.add(here)
-            elif isinstance(field.type, Struct):
-                look(field.type.fields, here, origin)
+            else:
+                look_inside(field.type, here, origin)
+
+    def look_inside(kind: DataType, path: str, there: str) -> None:
+        match kind:
+            case Struct(fields=fields):
+                look(fields, path, there)
+            case Array(element=element):
+                look_inside(element, join(path, "element"), join(there, "element"))
+            case Map(key=key, value=value):
+                look_inside(key, join(path, "key"), join(there, "key"))
+                look_inside(value, join(path, "value"), join(there, "value"))
 
     look(wanted.fields, "", "")
     return frozenset(found)
@@ -159,14 +169,20 @@ def _is_later(entry: SchemaEntry, current: SchemaEntry) -> bool:
 
 
 def _without(fields: Fields, gone: frozenset[ColumnPath], path: str) -> Fields:
-    kept = []
-    for field in fields:
-        here = join(path, field.name)
-        if here in gone:
-            continue
-        inner = field.type
-        kept.append(replace(field, type=Struct(_without(inner.fields, gone, here))) if isinstance(inner, Struct) else field)
-    return tuple(kept)
+    kept = [(field, join(path, field.name)) for field in fields if join(path, field.name) not in gone]
+    return tuple(replace(field, type=_type_without(field.type, gone, here)) for field, here in kept)
+
+
+def _type_without(kind: DataType, gone: frozenset[ColumnPath], path: str) -> DataType:
+    match kind:
+        case Struct(fields=fields):
+            return Struct(_without(fields, gone, path))
+        case Array(element=element):
+            return replace(kind, element=_type_without(element, gone, join(path, "element")))
+        case Map(key=key, value=value):
+            return replace(kind, key=_type_without(key, gone, join(path, "key")), value=_type_without(value, gone, join(path, "value")))
+        case Primitive():
+            return kind
 
 
 # --- a schema that it never had ------------------------------------------------------------------------------------------------------

@@ -220,6 +220,9 @@ class _Scan:
     def _schema(self, commit: LogCommit, provenance: Provenance) -> SchemaEntry | OriginDrift | str:
         """Return the event's schema; or why nobody can tell it: for good, or until the upgrade is over."""
         entry = self._columns.entry(commit.version)
+        if entry is not None and entry.since_table_version == commit.version and commit.metadata is None:
+            # A release that needed no commit on the table: what was the newest one when it was made is of the schema before.
+            entry = self._columns.entry(commit.version - 1) or entry
         if entry is None:
             return OriginDrift(commit.version, ("no schema in the ledger is as old",))
         lost = self._columns.lost(commit.version)

@@ -88,6 +88,14 @@ def test_the_schema_before_goes_by_identity(case: str) -> None:
     assert "1 schemas ago" in refused(entry(FIRST, 7), at, 0)
 
 
+@pytest.mark.parametrize("kind", ["ARRAY<{}>", "MAP<STRING, {}>", "MAP<{}, STRING>", "ARRAY<MAP<STRING, STRUCT<z: {}>>>"])
+def test_fields_that_were_dropped_inside_of_arrays_and_maps_are_left_out(kind: str) -> None:
+    before, now = (f"id BIGINT NOT NULL, s {kind.format(inner)}{KEY}" for inner in ("STRUCT<a: INT, b: INT>", "STRUCT<a: INT>"))
+    event = entry(before, 7)
+    found = decide(event, of_another_product(event), target(entry(now, 2), entry(before)), 1)
+    assert isinstance(found, AcceptedEvent) and found.mapping.event == declared(now)
+
+
 def test_fields_inside_of_a_struct() -> None:
     at = target(entry("id BIGINT NOT NULL, v INT, s STRUCT<b: INT>" + KEY, 2), entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY))
     event = entry("id BIGINT NOT NULL, s STRUCT<a: INT, b: INT>" + KEY, 7)
