@@ -248,7 +248,7 @@ class Replay:
             again = path in self._owed or restores or not (removes or add.get("dataChange", True))
             if not again:
                 self._owed[path] = self._owed_by(commit, add, took)
-            elif restores and self._fill.files is Files.OLDER and self._others is Owed.NOTHING:
+            elif restores and self._fill.files is Files.OLDER and (self._others is Owed.NOTHING or self._fill.past is not None):
                 self._owed.setdefault(path, Owed.UNTOLD)  # from before what is read
 
     def _is_past(self, commit: LogCommit) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,16 @@ def compacts(table: Table) -> object:
     return table.delta.optimize.compact()
 
 
+def hides_a_row_and_restores_it(table: Table) -> None:
+    """A deletion vector of the first file, and a RESTORE to before it."""
+    lines = (table.path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    (added,) = [action["add"] for action in map(json.loads, lines) if "add" in action]
+    hiding = {"storageType": "u", "pathOrInlineDv": "abcdefghij0123456789", "offset": 1, "sizeInBytes": 36, "cardinality": 1}
+    removed = {"path": added["path"], "dataChange": True, "deletionTimestamp": 1}
+    foreign.commit(table.path, {"remove": removed}, {"add": {**added, "deletionVector": hiding}}, operation="DELETE")
+    foreign.commit(table.path, {"remove": {**removed, "deletionVector": hiding}}, {"add": added}, operation="RESTORE")
+
+
 CASES: dict[str, tuple[Callable[[Table], None], list[tuple[int, str]], bool]] = {
     "nothing": (steps(), [], False),
     "append": (steps(writes(1)), [(1, "WRITE")], False),
@@ -99,6 +110,7 @@ CASES: dict[str, tuple[Callable[[Table], None], list[tuple[int, str]], bool]] = 
     "old and new compacted": (steps(writes(1), compacts), [(1, "WRITE")], False),
     "old ones compacted": (steps(compacts), [], False),
     "several compacted": (steps(writes(1), writes(2), compacts), [(3, "OPTIMIZE")], False),
+    "hidden and restored": (hides_a_row_and_restores_it, [(2, "RESTORE")], True),
     "restored": (steps(deletes(0), lambda table: table.delta.restore(0)), [(2, "RESTORE")], True),
 }
 

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGET
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
@@ -218,6 +219,8 @@ def _judged(store: ReadStore, foreign: Foreign, change: c.Change, began: int | N
     match change:
         case c.DropColumn(path=path) if files_came:
             return f"{path}: its values are gone", None
+        case c.RenameColumn(path=path, name=name) if files_came and is_stand_in(path) and not is_stand_in(name):
+            return f"{name}: it has NULL in rows whose values are in {path} no more, or not yet{before}", None
         case c.AddColumn(path=path, field=field) if not field.nullable:
             return None, f"{path} was NOT NULL, and the column with its values is gone{before}"
         case c.AddColumn(path=path):

@@ -137,7 +137,8 @@ def _settled_since(store: ReadStore, head: Head) -> int:
 
 
 def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int | None:
-    """Return the commit in which the column last stepped aside, ``since`` if it has been aside from before; None if it came anew.
+    """Return the commit in which the column stepped aside, ``since`` if it has been aside from before; None if it came anew, or was in use
+    again in between: a RESTORE brings files back that came while it was aside.
 
     It is the one in which a stand-in took the place of another column than it was before. Somebody may rename the column that is aside, and
     back: that is no such commit. It is followed by its name in the data files, so one that was dropped and came anew is another one.
@@ -153,6 +154,8 @@ def _aside_since(store: ReadStore, since: int, head: Head, column: str) -> int |
         if hidden not in now:
             return None
         if now[hidden] != before[hidden] and _has_changed_places(before[hidden], before, now):
+            if found != since:
+                return None
             found = commit.version
         before = now
     return found

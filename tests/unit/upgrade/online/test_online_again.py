@@ -17,10 +17,10 @@ from airflow_provider_schemamig.core.online import unfilled
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.verify.findings import Condition
 from airflow_provider_schemamig.core.upgrade.verify.verify import verify
-from tests.support.lake import Crash, Lake
+from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.product import Product
-from tests.support.rows.tables import Row, change, insert, newest, optimize
+from tests.support.rows.tables import Row, change, insert, newest, optimize, restore
 from tests.support.upgrades import make_holds_due, two_releases, whole
 
 pytestmark = pytest.mark.some(6, of="online again")
@@ -370,3 +370,19 @@ def test_what_rows_have_in_a_column_that_gets_another_type_again(
     whole(lake)
     assert {row["id"]: row["s"] for row in lake.env.reader("a", "1.1.0").arrow().to_pylist()}[1] == end
     assert not verify(lake.env, lake.state, OnlineJobs()).findings
+
+
+def test_values_of_a_hidden_column_that_somebody_restored_away_and_back_stay(tmp_path: Path) -> None:
+    old, new = "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, e STRING DEFAULT 'x');"
+    lake = two_releases(tmp_path, old, new, 'evolution("a")')
+    insert(lake.path("a"), [{"id": 1}])
+    before = newest(lake.path("a"))
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs)
+    insert(lake.path("a"), [{"id": 2, "e": "kept"}])
+    commands.rollback(lake.env, jobs=OnlineJobs)
+    hidden = newest(lake.path("a"))
+    restore(lake.path("a"), before)
+    restore(lake.path("a"), hidden)
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs)
+    assert [(row["id"], row["e"]) for row in rows(lake.path("a"))] == [(1, "x"), (2, "kept")]
+    whole(lake)

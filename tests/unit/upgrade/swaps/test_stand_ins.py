@@ -11,11 +11,11 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, SchemamigError
-from tests.support.lake import Lake
+from tests.support.lake import Lake, rows
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, releases
+from tests.support.upgrades import deployed, refused, releases, two_releases, whole
 from tests.unit.ledger.samples import elsewhere
 from tests.unit.upgrade.rebuild.test_rebuild import lose
 
@@ -122,3 +122,37 @@ def test_a_way_back_that_meets_another_ones_is_a_conflict(tmp_path: Path) -> Non
         commands.rollback(replace(lake.env, on_write=faster), jobs=OnlineJobs())
     assert isinstance(found.value, Conflict | Refusal)
     assert found.value.code in ("metadata_moved", "drift_found")
+
+
+# --- somebody else's RESTORE ---------------------------------------------------------------------------------------------------------
+
+
+def typed(tmp_path: Path) -> tuple[Lake, int]:
+    """A lake in its hold after a change of type with one old row, and the version of before it."""
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT, s STRING);", "CREATE TABLE a (id BIGINT, s INT);", 'evolution("a")')
+    tables.insert(lake.path("a"), [{"id": 1, "s": "007"}])
+    before = tables.newest(lake.path("a"))
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs)
+    return lake, before
+
+
+@pytest.mark.parametrize("to", range(4))
+def test_a_table_that_was_restored_to_before_the_swap_and_back_keeps_what_came_since_on_its_way_back(tmp_path: Path, to: int) -> None:
+    lake, before = typed(tmp_path)
+    tables.insert(lake.path("a"), [{"id": 2, "s": 8}])
+    latest = tables.newest(lake.path("a"))
+    tables.restore(lake.path("a"), before + to)
+    tables.restore(lake.path("a"), latest)
+    commands.rollback(lake.env, jobs=OnlineJobs)
+    assert [(row["id"], row["s"]) for row in rows(lake.path("a"))] == [(1, "007"), (2, "8")]
+    whole(lake)
+
+
+@pytest.mark.parametrize(("to", "late"), [(1, []), (2, [{"id": 3, "s": "09"}])], ids=["not filled", "with a new row"])
+def test_a_revert_of_a_restore_to_before_the_swap_says_which_values_it_loses(tmp_path: Path, to: int, late: list[dict[str, Any]]) -> None:
+    lake, before = typed(tmp_path)
+    tables.restore(lake.path("a"), before + to)
+    tables.insert(lake.path("a"), late)
+    with refused("lossy_revert", "a") as found:
+        commands.revert(lake.env, "a")
+    assert "s: it has NULL in rows whose values are in schemamig_new_s no more, or not yet (RESTORE TABLE to version" in found[0].message
