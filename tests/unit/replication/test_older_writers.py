@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
@@ -114,3 +115,18 @@ def test_the_last_commit_before_a_release_that_commits_nothing_is_brought_as_it_
         two.rollback("a")
         two.bring("a", "b")
         assert two.declared_rows("b") == two.declared_rows("a")
+
+
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["no key", "key"])
+def test_a_row_right_before_an_accept_is_brought_with_the_column_that_it_accepts(tmp_path: Path, key: str) -> None:
+    one = f"CREATE TABLE trips (id BIGINT NOT NULL, v STRING{key});"
+    two = make_replicas(tmp_path, (one, ""), (one.replace("v STRING", "v STRING, x STRING"), 'evolution("trips")'))
+    two.insert("a", {"id": 1, "v": "a"})
+    two.bring("a", "b")
+    tables.add_column(two.path("a"), "x")  # by somebody
+    two.env("a").writer("trips", release="1.0.0").append(pa.table({"id": pa.array([2], pa.int64()), "v": ["by a handle"]}))
+    two.insert("a", {"id": 3, "v": "by Spark", "x": "kept"})
+    commands.accept(two.env("a"), two.folders[0])
+    two.upgrade("b", to=2)
+    two.bring("a", "b")
+    assert [row["x"] for row in two.declared_rows("b")] == [None, None, "kept"]

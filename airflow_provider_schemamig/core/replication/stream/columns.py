@@ -112,9 +112,12 @@ class Columns:
     def _find_shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
         before = _valid(self._entries, entry.since_table_version - 1)
         candidate = before is not None and bool(_new_columns(before, entry))
+        upto = [found for found in self._entries if found.since_table_version <= version]
+        if entry in upto:  # one that began at that very version, and was made when it was the newest, is a later one
+            upto = upto[: upto.index(entry) + 1]
         # A column that was declared before, and is on the table all the same, is hidden: for the way back, or after it.
-        known = frozenset[str]().union(*(_columns(found) for found in self._entries if found.since_table_version <= version))
-        after = [found for found in self._entries if found.since_table_version > version]
+        known = frozenset[str]().union(*(_columns(found) for found in upto))
+        after = self._entries[len(upto) :]
         later = [(found, new) for found in after if (new := _columns(found) - known)]
         if not (candidate or later):
             return entry
