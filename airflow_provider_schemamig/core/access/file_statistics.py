@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
+from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
@@ -97,11 +98,29 @@ class LogEvidence:
             if not any(promised(slot) for slot in _slots(shape, wanted)):
                 continue
             if number + 1 < len(found):
-                return found[number + 1].since_table_version
+                return self._broken_at(path, promised, found[number].since_table_version, found[number + 1].since_table_version)
             # What ended it is not in the ledger yet: an upgrade on its way.
             bases = [intent.base_version for intent in self.state.intents_of(self.shard)]
             return max(min(bases, default=_EVER), found[number].since_table_version)
         return _EVER
+
+    def _broken_at(self, path: ColumnPath, promised: Callable[[Slot], bool], begun: int, ended: int) -> int:
+        """Return the commit after ``begun`` that ended a promise which the schema of ``ended`` does not make: that one, or an earlier one
+        of somebody's whose change was accepted then. ``begun`` where the log does not tell."""
+        try:
+            if read_commit(self.store, ended).metadata is not None:
+                return ended
+            wanted = path_in_files(path, self.live.stored)
+            for commit in commits(self.store, begun, ended):
+                if commit.metadata is None:
+                    continue
+                there = replace(self.head, metadata=commit.metadata)
+                shape = Shape(there.declaration(self.live.declaration.name), there.stored_names)
+                if not any(map(promised, _slots(shape, wanted))):
+                    return commit.version
+        except LogTruncated:
+            return begun
+        return ended
 
 
 def _schema_hash(commit: LogCommit) -> str | None:

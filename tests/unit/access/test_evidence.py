@@ -252,3 +252,16 @@ def test_evidence_of_what_arrays_and_maps_hold_is_the_files_of_before(tmp_path: 
     assert not fenced(lake, "n", None)
     tables.insert(lake.path("t"), [{"id": 2, "n": large}])
     assert fenced(lake, "n")
+
+
+def test_a_null_that_came_before_its_not_null_was_given_up_by_an_accept_is_seen(tmp_path: Path) -> None:
+    lake = two_releases(
+        tmp_path, "CREATE TABLE t (id BIGINT, v STRING NOT NULL);", "CREATE TABLE t (id BIGINT, v STRING);", 'evolution("t")'
+    )
+    tables.insert(lake.path("t"), [{"id": 1, "v": "a"}])
+    fields = [{**field, "nullable": True} for field in foreign.live_schema(lake.path("t"))]
+    tables.alter(lake.path("t"), schemaString=json.dumps({"type": "struct", "fields": fields}))
+    tables.insert(lake.path("t"), [{"id": 2, "v": None}])
+    commands.accept(lake.env, lake.first)
+    with pytest.raises(ReaderFenced, match="v is NOT NULL for it, and may hold NULL"):
+        lake.env.reader("t", release="1.0.0").arrow()
