@@ -120,14 +120,19 @@ def _done(env: EnvironmentRoot, state: State, claim_id: str | None, statement: s
 
 
 def _is_another(env: EnvironmentRoot, state: State, deployment: Deployment, statement: str) -> bool:
-    """Return whether the statement is certainly not the one that a deployment made: from where that began it leads elsewhere. One that
-    cannot be read there any more may be it."""
+    """Return whether the statement is certainly not the one that a deployment made: from where that began, or if it cannot be read there
+    from what is there now, it leads elsewhere."""
+    now = {name: state.entry(name).declared for name in state.objects}
+    before, after = dict(now), dict(now)
     with contextlib.suppress(SchemamigError):
         steps = plan_of(env, deployment).target.steps
         gone = {step.old.name: step.old for step in steps if not isinstance(step, Create)}
         made = {step.collection: step.new for step in steps if not isinstance(step, Remove)}
-        others = {name: state.entry(name).declared for name in state.objects if name not in gone.keys() | made.keys()}
-        return not _leads_to({**others, **made}, read_alteration(statement, {**others, **gone}))
+        others = {name: declared for name, declared in now.items() if name not in gone.keys() | made.keys()}
+        before, after = {**others, **gone}, {**others, **made}
+    for begin, end in ((before, after), (now, now)):
+        with contextlib.suppress(SchemamigError):
+            return not _leads_to(end, read_alteration(statement, begin))
     return False
 
 

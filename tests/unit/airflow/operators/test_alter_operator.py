@@ -48,7 +48,9 @@ def test_each_statement_of_a_mapped_task_is_made(lake: Lake) -> None:
 
 def test_another_statement_under_the_claim_of_one_is_refused(lake: Lake) -> None:
     operator(lake, "ALTER TABLE a ADD COLUMN n INT").execute(CONTEXT)
-    for other in ("ALTER TABLE a ADD COLUMN m INT", "DROP TABLE a", "CREATE TABLE b (id BIGINT)", "ALTER TABLE a RENAME TO b"):
+    built_on_it = ("ALTER TABLE a DROP COLUMN n", "ALTER TABLE a RENAME COLUMN n TO m", "ALTER TABLE a ADD CONSTRAINT c CHECK (n > 0)")
+    unlike = ("ALTER TABLE a ADD COLUMN m INT", "DROP TABLE a", "CREATE TABLE b (id BIGINT)", "ALTER TABLE a RENAME TO b")
+    for other in (*built_on_it, *unlike):
         with fails_for_good(ClaimUsed):
             operator(lake, other).execute(CONTEXT)
     whole(lake)
