@@ -18,6 +18,8 @@ RawAction = Mapping[str, Any]
 #: Delta's operations that only lay rows out anew. After a statement Delta may run one by itself (auto compaction), with all settings of the
 #: statement, so that its commit has the statement's user metadata.
 REARRANGING = frozenset({"OPTIMIZE", "REORG"})
+#: Operations whose commits put files, or a schema, back that others wrote long before.
+RESTORING = frozenset({"RESTORE", "CLONE"})
 #: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
 FileId = tuple[str, str]
 
@@ -93,6 +95,11 @@ class LogCommit:
     def has_files(self) -> bool:
         """Return whether the commit adds a file, for whatever reason."""
         return any(self._is(line, "add") for line in self._lines_with("add"))
+
+    @property
+    def restores(self) -> bool:
+        """Return whether it brings back what was: its files, added by it or not, are older than it, and may have other columns."""
+        return self.info.get("operation") in RESTORING
 
     @functools.cached_property
     def changes_rows(self) -> bool:

@@ -24,7 +24,6 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.file_rewrite import Rewriting, Rewritten, rewrite_files, why_not
-from airflow_provider_schemamig.core.transfer.schema_age import RESTORING
 
 #: Rows lie in order within a batch, not across batches, so it is as large as Delta makes its own clusters: it leaves those of 100 GB and
 #: more alone from then on, and aims at 150.
@@ -49,7 +48,7 @@ def older_files(store: ReadStore, head: Head, since: int) -> tuple[RawAction, ..
 def _came(store: ReadStore, since: int, upto: int) -> set[str]:
     came: set[str] = set()
     for commit in commits(store, since, upto):
-        if commit.info.get("operation") in RESTORING:
+        if commit.restores:
             continue
         gone = {file_id(remove)[0] for remove in commit.removes}
         # A file with another deletion vector, or listed once more (for statistics), is as old as it was.

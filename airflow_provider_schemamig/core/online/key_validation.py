@@ -19,7 +19,6 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.keys import Reference, Unique
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.transfer.schema_age import RESTORING
 
 #: Of more files than this every row is asked: naming them would cost more than it spares.
 _MOST_FILES = 10_000
@@ -98,7 +97,7 @@ def new_files(store: ReadStore, since: int, upto: int) -> Mapping[str, Source]:
 
 def _source_of(add: RawAction, commit: LogCommit, moved: Mapping[str, Source | None]) -> Source | None:
     path = file_id(add)[0]
-    if path in moved and commit.info.get("operation") not in RESTORING:  # which brings back what a vector hid
+    if path in moved and not commit.restores:  # which brings back what a vector hid
         return moved[path]
     info = commit.info
     own = Source(commit.version, str(info.get("operation") or ""), info.get("userMetadata"))

@@ -25,7 +25,6 @@ from airflow_provider_schemamig.core.schema.delta_rules.table_features import DE
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
-from airflow_provider_schemamig.core.transfer.schema_age import RESTORING
 
 #: What the batches of a fill say that they are, before the column.
 BACKFILL = "backfill"
@@ -239,7 +238,7 @@ class Replay:
             self._active.pop(identity, None)
             self._owed.setdefault(identity[0], self._others)
         took = frozenset(self._owed[path] for path in gone)
-        restores = commit.info.get("operation") in RESTORING
+        restores = commit.restores
         for add in commit.adds:
             path = file_id(add)[0]
             self._active[file_id(add)] = add

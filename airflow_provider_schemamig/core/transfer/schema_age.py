@@ -19,9 +19,6 @@ from airflow_provider_schemamig.core.names import CollectionName, SchemaId
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 
-#: Operations whose commits put files back that others wrote long before.
-RESTORING = frozenset({"RESTORE", "CLONE"})
-
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -85,7 +82,7 @@ def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAct
 
 def _written_by(commit: LogCommit) -> set[str]:
     """Return the paths of the files that this commit wrote itself."""
-    if not commit.has_files or commit.info.get("operation") in RESTORING:
+    if not commit.has_files or commit.restores:
         return set()
     again = {file_id(remove)[0] for remove in commit.removes}
     return {file_id(add)[0] for add in commit.adds} - again

@@ -27,9 +27,9 @@ def commits(store: ReadStore, after: int, upto: int | None = None) -> Iterator[L
 def files_since(store: ReadStore, version: int) -> bool:
     """Return whether any commit after ``version`` added a file, which then has the columns of that time.
 
-    A commit that only rearranged rows counts, too.
+    A commit that only rearranged rows counts, too, and a RESTORE: files of the table may have a column that it brought back.
     """
-    return any(commit.has_files for commit in commits(store, version))
+    return any(commit.has_files or commit.restores for commit in commits(store, version))
 
 
 def rows_changed_since(store: ReadStore, version: int) -> bool:

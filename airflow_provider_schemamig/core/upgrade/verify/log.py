@@ -26,7 +26,6 @@ from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
-from airflow_provider_schemamig.core.transfer.schema_age import RESTORING
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import schemas_upto, spans_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.verify.attempts import given_up
@@ -209,7 +208,7 @@ def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
         owed -= gone
         for add in commit.adds:
             path = file_id(add)[0]
-            if path in ever and (path in gone or commit.info.get("operation") in RESTORING):
+            if path in ever and (path in gone or commit.restores):
                 owed.add(path)  # the same file, with another deletion vector or brought back
             elif (copies or lacks) and _lacks(add, added.physical, filled=fills):
                 owed.add(path)

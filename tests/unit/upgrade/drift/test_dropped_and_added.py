@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access.errors import ReaderFenced
 from tests.support.lake import Lake, no_spark, rows
+from tests.support.rows import tables
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, seen, whole
 
@@ -131,4 +132,23 @@ def test_no_rule_comes_back_over_values_that_are_gone(tmp_path: Path, kind: str,
     assert reason in str(errors[0])
     make_holds_due(lake)
     commands.accept(lake.env, found[1])
+    whole(lake)
+
+
+def test_values_of_a_dropped_column_that_a_restore_brought_back_are_not_those_of_a_later_one(tmp_path: Path) -> None:
+    """The RESTORE adds no file: all of then are the table's."""
+    old = "CREATE TABLE t (id BIGINT, w STRING);"
+    new = "CREATE TABLE t (id BIGINT);"
+    first, second, third = releases(tmp_path, (old, ""), (new, 'evolution("t", drop=["w"])'), (old, 'evolution("t")'))
+    lake = deployed(tmp_path, first, second)
+    tables.insert(lake.path("t"), [{"id": 1, "w": "dropped"}])
+    before = tables.newest(lake.path("t"))
+    lake.upgrade(second)
+    commands.contract(lake.env, at_once=True)
+    tables.restore(lake.path("t"), before)
+    with refused("lossy_revert", "t"):
+        commands.revert(lake.env, "t")
+    commands.revert(lake.env, "t", allow_lossy=True)
+    lake.upgrade(third)
+    assert rows(lake.path("t")) == [{"id": 1, "w": None}]
     whole(lake)
