@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.spark.driver.telling import heard
 from airflow_provider_schemamig.core.spark.jars import JARS
 from airflow_provider_schemamig.core.spark.runners import SubmitRunner
 from airflow_provider_schemamig.core.spark.translate import error_to_json
+from airflow_provider_schemamig.core.storage import StorageOptions
 from tests.support.processes import alive_in_group, wait_until
 
 #: A spark-submit that writes down how it was called, then does what BODY says; the last argument is the exchange's URI.
@@ -232,6 +233,14 @@ def test_a_driver_that_nobody_asks_ends_and_the_next_job_has_another_one(cluster
     assert cluster.asked(2)["job"] == "end"
     assert runner.run("fill", {}) == {"rows": 7}
     assert cluster.submits == 2
+
+
+def test_a_driver_that_runs_is_the_one_that_an_environment_starts_before_its_seals(cluster: Cluster) -> None:
+    cluster.submit(ONE)
+    runner = cluster.runner()
+    runner.run("fill", {"storage_options": {"aws_region": "here"}})
+    runner.start(StorageOptions({"aws_region": "here"}))
+    assert cluster.submits == 1
 
 
 def test_a_driver_serves_one_set_of_storage_options(cluster: Cluster) -> None:
