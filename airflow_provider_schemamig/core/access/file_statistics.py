@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
-from airflow_provider_schemamig.core.delta.actions import LogCommit
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -68,9 +68,7 @@ class LogEvidence:
         for commit in commits(self.store, _EVER, self.head.version):
             if commit.metadata is None:
                 continue
-            there = replace(self.head, metadata=commit.metadata)
-            shape = Shape(there.declaration(self.live.declaration.name), there.stored_names)
-            before, keeps = keeps, any(map(kept, _slots(shape, wanted)))
+            before, keeps = keeps, self._holds(kept, wanted, commit.metadata)
             if before and not keeps:
                 ended = commit.version
         return ended
@@ -114,13 +112,16 @@ class LogEvidence:
             for commit in commits(self.store, begun, ended):
                 if commit.metadata is None:
                     continue
-                there = replace(self.head, metadata=commit.metadata)
-                shape = Shape(there.declaration(self.live.declaration.name), there.stored_names)
-                if not any(map(promised, _slots(shape, wanted))):
+                if not self._holds(promised, wanted, commit.metadata):
                     return commit.version
         except LogTruncated:
             return begun
         return ended
+
+    def _holds(self, promised: Callable[[Slot], bool], wanted: tuple[str, ...], metadata: RawAction) -> bool:
+        """Return whether the table's metadata of a commit makes the promise of the field that the data files call ``wanted``."""
+        there = replace(self.head, metadata=metadata)
+        return any(map(promised, _slots(Shape(there.declaration(self.live.declaration.name), there.stored_names), wanted)))
 
 
 def _schema_hash(commit: LogCommit) -> str | None:
