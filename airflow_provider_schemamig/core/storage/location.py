@@ -189,9 +189,6 @@ class StorageOptions(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StorageOptions) and self._values == other._values
-
     def __hash__(self) -> int:
         return hash(frozenset(self._values.items()))
 

@@ -58,7 +58,7 @@ class SubmitRunner:
         return self._driver is not None and not self._driver.has_ended
 
     def start(self, options: Mapping[str, str]) -> None:
-        self._started(dict(options), "start")  # as those of a request: an environment's own ones equal no dictionary
+        self._started(options, "start")
 
     def how_far(self) -> tuple[int, int]:
         """Return how many of the running job's tasks are done, of how many, as the driver said last."""
