@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
+from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, walk
@@ -70,7 +71,7 @@ class LogEvidence:
                 continue
             before, keeps = keeps, self._holds(kept, wanted, commit.metadata)
             if before and not keeps:
-                ended = commit.version
+                ended = commit.version - 1
         return ended
 
     def _writers_of(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> frozenset[str]:
@@ -87,8 +88,10 @@ class LogEvidence:
         return frozenset(found[True] - found[False])
 
     def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
-        """Return the version whose commit ended the last schema for which ``promised`` is true of the field at ``path``. In doubt, the
-        version is too early."""
+        """Return the version right before the commit that ended the last schema for which ``promised`` is true of the field at ``path``.
+
+        That commit may bring rows itself, if it is somebody's. In doubt, the version is too early.
+        """
         wanted = path_in_files(path, self.live.stored)
         found = self.state.schemas_of(self.shard)
         for number in range(len(found) - 1, -1, -1):
@@ -103,25 +106,31 @@ class LogEvidence:
         return _EVER
 
     def _broken_at(self, path: ColumnPath, promised: Callable[[Slot], bool], begun: int, ended: int) -> int:
-        """Return the commit after ``begun`` that ended a promise which the schema of ``ended`` does not make: that one, or an earlier one
-        of somebody's whose change was accepted then. ``begun`` where the log does not tell."""
+        """Return the version before the commit after ``begun`` that ended a promise which the schema of ``ended`` does not make.
+
+        That is the commit of ``ended`` if it is ours, else the first of somebody's whose changes were accepted then. ``begun`` where the
+        log does not tell.
+        """
         try:
-            if read_commit(self.store, ended).metadata is not None:
-                return ended
+            last = read_commit(self.store, ended)
+            if last.metadata is not None and last.about is not None:
+                return ended - 1
             wanted = path_in_files(path, self.live.stored)
-            for commit in commits(self.store, begun, ended):
-                if commit.metadata is None:
-                    continue
-                if not self._holds(promised, wanted, commit.metadata):
-                    return commit.version
+            changed = ((commit.version, commit.metadata) for commit in commits(self.store, begun, ended))
+            broken = (at for at, metadata in changed if metadata is not None and not self._holds(promised, wanted, metadata))
+            return next((at - 1 for at in broken), ended)
         except LogTruncated:
             return begun
-        return ended
 
     def _holds(self, promised: Callable[[Slot], bool], wanted: tuple[str, ...], metadata: RawAction) -> bool:
-        """Return whether the table's metadata of a commit makes the promise of the field that the data files call ``wanted``."""
+        """Return whether the table's metadata of a commit makes the promise of the field that the data files call ``wanted``; not if it
+        has a type that schemamig does not know."""
         there = replace(self.head, metadata=metadata)
-        return any(map(promised, _slots(Shape(there.declaration(self.live.declaration.name), there.stored_names), wanted)))
+        try:
+            shape = Shape(there.declaration(self.live.declaration.name), there.stored_names)
+        except (InvalidSchemaJson, UnknownDeltaType):
+            return False
+        return any(map(promised, _slots(shape, wanted)))
 
 
 def _schema_hash(commit: LogCommit) -> str | None:

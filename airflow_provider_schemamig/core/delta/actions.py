@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN
 
 RawAction = Mapping[str, Any]
@@ -55,6 +56,16 @@ class LogCommit:
     def user_metadata(self) -> str | None:
         """Return what who made it says of it. None of what only rearranges rows: that may be the text of the statement before it."""
         return None if self.info.get("operation") in REARRANGING else self.info.get("userMetadata")
+
+    @property
+    def about(self) -> dict[str, Any] | None:
+        """Return what a commit of schemamig's own work says of itself; None for everybody else's, and for those of handles."""
+        try:
+            found = json.loads(self.user_metadata or "null")
+        except ValueError:
+            return None
+        about = found.get(RESERVED_PREFIX) if isinstance(found, dict) else None
+        return about if isinstance(about, dict) else None
 
     @property
     def protocol(self) -> RawAction | None:

@@ -23,7 +23,6 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.online.operation import Files
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 
 #: What the batches of a fill say that they are, before the column.
@@ -136,7 +135,7 @@ class Fill:
 
     def made(self, commit: LogCommit) -> bool:
         """Return whether the commit is a batch of a fill of this column; of the commits after ``since``: of this fill."""
-        return (about_of(commit) or {}).get("action") == self.action
+        return (commit.about or {}).get("action") == self.action
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +296,7 @@ class Replay:
         return not self._is_past(commit) or self._column_now is _Column.DEFAULT or self._past.is_used_at(commit.version)
 
     def _knows(self, commit: LogCommit) -> bool:
-        return not self._is_past(commit) or (about_of(commit) or {}).get("generation") in self._past.attempts
+        return not self._is_past(commit) or (commit.about or {}).get("generation") in self._past.attempts
 
 
 def _of_all(took: frozenset[Owed]) -> Owed:
@@ -313,7 +312,7 @@ def _of_all(took: frozenset[Owed]) -> Owed:
 
 def filled_by(commit: LogCommit) -> str | None:
     """Return the column that a batch of some fill gives its rows values of; all others it leaves as they are."""
-    return column_filled(str((about_of(commit) or {}).get("action")))
+    return column_filled(str((commit.about or {}).get("action")))
 
 
 def column_filled(action: str) -> str | None:
@@ -324,4 +323,4 @@ def column_filled(action: str) -> str | None:
 
 def lays_out(commit: LogCommit) -> bool:
     """Return whether a commit is a batch of ours that clusters: its rows are those of the files that it took."""
-    return (about_of(commit) or {}).get("action") == CLUSTER
+    return (commit.about or {}).get("action") == CLUSTER

@@ -18,7 +18,6 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Why a table is left alone that is not the one which the ledger knows at its place.
@@ -118,7 +117,7 @@ def _why_in_use(env: EnvironmentRoot, claimed: Mapping[ShardId | None, str], sha
 
 def _is_of_a_live_table(commit: LogCommit) -> bool:
     """Return whether a commit brings rows and is no step of a deployment: others' writes, a replica's batch, a compaction."""
-    return commit.changes_rows and "generation" not in (about_of(commit) or {})
+    return commit.changes_rows and "generation" not in (commit.about or {})
 
 
 def _claims_of_live_tables(env: EnvironmentRoot, state: State) -> Mapping[ShardId | None, str]:

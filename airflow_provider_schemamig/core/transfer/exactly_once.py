@@ -8,7 +8,6 @@ lives on is just another of them. Where the chain stands is read from the same c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -112,26 +111,16 @@ def put_empty_link(store: Store, chain: LinkChain, lo: int, hi: int) -> int:
 def link_of(commit: LogCommit, chain: LinkChain) -> dict[str, Any] | None:
     """Return what a commit says of itself if it is a link of ``chain``: by its words, and by the transaction id that only one commit can
     have."""
-    about = about_of(commit)
+    about = commit.about
     if about is None or (about.get("action"), about.get("generation")) != (chain.name, chain.generation):
         return None
     return about if any(txn.get("appId") == chain.txn_app_id(about["lo"]) for txn in commit.txns) else None
 
 
-def about_of(commit: LogCommit) -> dict[str, Any] | None:
-    """Return what a commit of ours says of itself; None for everybody else's."""
-    try:
-        found = json.loads(commit.user_metadata or "null")
-    except ValueError:
-        return None
-    about = found.get(RESERVED_PREFIX) if isinstance(found, dict) else None
-    return about if isinstance(about, dict) else None
-
-
 def foreign_commits(store: ReadStore, after: int) -> Iterator[LogCommit]:
     """Yield commits after a version that are none of ours and add or remove rows."""
     for commit in commits(store, after):
-        if about_of(commit) is None and commit.changes_rows:
+        if commit.about is None and commit.changes_rows:
             yield commit
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -254,14 +255,72 @@ def test_evidence_of_what_arrays_and_maps_hold_is_the_files_of_before(tmp_path: 
     assert fenced(lake, "n")
 
 
-def test_a_null_that_came_before_its_not_null_was_given_up_by_an_accept_is_seen(tmp_path: Path) -> None:
-    lake = two_releases(
-        tmp_path, "CREATE TABLE t (id BIGINT, v STRING NOT NULL);", "CREATE TABLE t (id BIGINT, v STRING);", 'evolution("t")'
-    )
-    tables.insert(lake.path("t"), [{"id": 1, "v": "a"}])
-    fields = [{**field, "nullable": True} for field in foreign.live_schema(lake.path("t"))]
-    tables.alter(lake.path("t"), schemaString=json.dumps({"type": "struct", "fields": fields}))
-    tables.insert(lake.path("t"), [{"id": 2, "v": None}])
-    commands.accept(lake.env, lake.first)
-    with pytest.raises(ReaderFenced, match="v is NOT NULL for it, and may hold NULL"):
-        lake.env.reader("t", release="1.0.0").arrow()
+def broken_by_alter(path: Path, row: dict[str, Any]) -> None:
+    """Let somebody take NOT NULL from v and widen n, and write a row."""
+    tables.alter(path, schemaString=loosened(path))
+    tables.insert(path, [row])
+
+
+def broken_by_alter_and_another(path: Path, row: dict[str, Any]) -> None:
+    broken_by_alter(path, row)
+    tables.set_property(path, "owner", "me")
+
+
+def broken_by_overwrite(path: Path, row: dict[str, Any]) -> None:
+    """Overwrite the table and its schema in one commit, as Spark's ``overwriteSchema`` does."""
+    now = tables.snapshot(path)
+    metadata = {**now.metadata, "schemaString": loosened(path)}
+    gone = [{"remove": {"path": file, "dataChange": True, "deletionTimestamp": 1}} for file in now.files]
+    added = tables.data_file(path, json.loads(metadata["schemaString"])["fields"], [row])
+    tables.put(path, now.version, [{"commitInfo": {"operation": "WRITE"}}, {"metaData": metadata}, *gone, {"add": added}])
+
+
+def broken_by_overwrite_and_another(path: Path, row: dict[str, Any]) -> None:
+    broken_by_overwrite(path, row)
+    tables.set_property(path, "owner", "me")
+
+
+def loosened(path: Path) -> str:
+    fields = [{**field, "nullable": True, "type": field["type"].replace("integer", "long")} for field in foreign.live_schema(path)]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [broken_by_alter, broken_by_alter_and_another, broken_by_overwrite, broken_by_overwrite_and_another],
+    ids=lambda found: found.__name__,
+)
+@pytest.mark.parametrize(
+    ("row", "fences"),
+    [
+        ({"id": 2, "v": None, "n": 1}, "v is NOT NULL for it, and may hold NULL"),
+        ({"id": 2, "v": "b", "n": 2**40}, "n is INT for it, and BIGINT in the table"),
+        ({"id": 2, "v": "b", "n": 1}, ""),
+    ],
+    ids=["null", "wide", "fits"],
+)
+def test_rows_that_broke_a_promise_before_the_break_was_accepted_are_seen(
+    tmp_path: Path, breaks: Callable[[Path, dict[str, Any]], None], row: dict[str, Any], fences: str
+) -> None:
+    (first,) = releases(tmp_path, ("CREATE TABLE t (id BIGINT, v STRING NOT NULL, n INT);", ""))
+    lake = deployed(tmp_path, first, first)
+    tables.insert(lake.path("t"), [{"id": 1, "v": "a", "n": 1}])
+    breaks(lake.path("t"), row)
+    commands.accept(lake.env, first)
+    reader = lake.env.reader("t", release="1.0.0")
+    if not fences:
+        assert "b" in reader.arrow(["v"])["v"].to_pylist()
+        return
+    with pytest.raises(ReaderFenced, match=fences):
+        reader.pin()
+
+
+def test_a_type_that_nobody_knows_and_that_is_gone_again_proves_nothing(tmp_path: Path) -> None:
+    (first,) = releases(tmp_path, ("CREATE TABLE t (id BIGINT, v STRING NOT NULL, n INT);", ""))
+    lake = deployed(tmp_path, first, first)
+    tables.insert(lake.path("t"), [{"id": 1, "v": "a", "n": 1}])
+    foreign.add_column(lake.path("t"), "g", "geography")
+    foreign.drop_column(lake.path("t"), "g")
+    broken_by_alter(lake.path("t"), {"id": 2, "v": "b", "n": 2})
+    commands.accept(lake.env, first)
+    assert not fenced(lake, "v")

@@ -13,7 +13,6 @@ from airflow_provider_schemamig.core.replication.model import Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE
 from airflow_provider_schemamig.core.replication.stream.provenance import Provenance
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def commits_since_restore(stream: Stream, table: EventTable, oldest: int = NOTHI
         if version <= oldest:
             break
         commit = read_commit(table.store, version)
-        about = about_of(commit) or {}
+        about = commit.about or {}
         found = TargetCommit(version, commit.changes_rows, about, (about.get("origin"), about.get("action")) == (stream.origin, RESTORE))
         if not found.is_restore:
             yield found

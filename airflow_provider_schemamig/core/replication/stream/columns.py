@@ -22,14 +22,15 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, ColumnPath, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.diff.drift import Drift as Difference
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
+from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
 
 
@@ -111,14 +112,14 @@ class Columns:
 
     def _find_shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
         before = _valid(self._entries, entry.since_table_version - 1)
-        candidate = before is not None and bool(_new_columns(before, entry))
+        candidate = before is not None and bool(_new_fields(before, entry))
         upto = [found for found in self._entries if found.since_table_version <= version]
         if entry in upto:  # one that began at that very version, and was made when it was the newest, is a later one
             upto = upto[: upto.index(entry) + 1]
-        # A column that was declared before, and is on the table all the same, is hidden: for the way back, or after it.
-        known = frozenset[str]().union(*(_columns(found) for found in upto))
+        # A field that was declared before, and is on the table all the same, is hidden: for the way back, or after it.
+        known = frozenset[tuple[str, ...]]().union(*(_declared_fields(found) for found in upto))
         after = self._entries[len(upto) :]
-        later = [(found, new) for found in after if (new := _columns(found) - known)]
+        later = [(found, new) for found in after if (new := _declared_fields(found) - known)]
         if not (candidate or later):
             return entry
         if self._table is None:
@@ -129,10 +130,10 @@ class Columns:
         there = Shape(live, stored_names(json.loads(self._table["schemaString"])))
         taken = match_fields(there, shape_of(entry))
         # Of drift that was accepted later (valid from then on) not all columns need be there yet.
-        is_there = entry.since_table_version > version or all(ColumnPath(field.name) in taken for field in entry.declared.fields)
+        is_there = entry.since_table_version > version or all(path in taken for path, _ in walk(entry.declared.fields))
         if before is not None and (not is_there or any(is_stand_in(name) and not is_outdated(name) for name in taken.values())):
             return before
-        shown = {there.name_in_files(ColumnPath(field.name)) for field in live.fields if not field.name.startswith(RESERVED_PREFIX)}
+        shown = {path_in_files(path, there.stored) for path, _ in walk(live.fields) if not path.startswith(RESERVED_PREFIX)}
         return next((found for found, new in later if new & shown), entry)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
@@ -142,13 +143,13 @@ class Columns:
 
     def default_changed(self, written: SchemaEntry, entry: SchemaEntry) -> bool:
         """Return whether a column that ``written`` lacks had another DEFAULT before the one of ``entry``: the table gave rows this one."""
-        known, defaults = _columns(written), dict[str, set[str | None]]()
+        known, defaults = _declared_fields(written), dict[tuple[str, ...], set[str | None]]()
         for found in self._entries:
             if written.since_table_version <= found.since_table_version <= entry.since_table_version:
-                shape = shape_of(found)
-                for field in found.declared.fields:
-                    defaults.setdefault(shape.name_in_files(ColumnPath(field.name)), set()).add(field.default)
-        return any(len(defaults.get(name, ())) > 1 for name in _columns(entry) - known)
+                names = shape_of(found).stored
+                for column in found.declared.fields:
+                    defaults.setdefault(path_in_files(column.name, names), set()).add(column.default)
+        return any(len(defaults.get(name, ())) > 1 for name in _declared_fields(entry) - known)
 
     def hash_of(self, entry: SchemaEntry) -> Fingerprint:
         found = self._hashes.get(entry.key)
@@ -275,15 +276,15 @@ def _in_flight_from(store: ReadStore, intents: Iterable[Intent], upto: int) -> i
     return min((start for start in starts if start is not None), default=None)
 
 
-def _new_columns(before: SchemaEntry, after: SchemaEntry) -> frozenset[str]:
-    """Return the columns that only ``after`` declares, by their names in the data files."""
-    return _columns(after) - _columns(before)
+def _new_fields(before: SchemaEntry, after: SchemaEntry) -> frozenset[tuple[str, ...]]:
+    """Return the fields that only ``after`` declares, at any depth, by their names in the data files."""
+    return _declared_fields(after) - _declared_fields(before)
 
 
-def _columns(entry: SchemaEntry) -> frozenset[str]:
-    """Return the columns that it declares, by their names in the data files."""
-    shape = shape_of(entry)
-    return frozenset(shape.name_in_files(ColumnPath(field.name)) for field in entry.declared.fields)
+def _declared_fields(entry: SchemaEntry) -> frozenset[tuple[str, ...]]:
+    """Return the columns that it declares and the fields inside of them, at any depth, by their names in the data files."""
+    stored = shape_of(entry).stored
+    return frozenset(path_in_files(path, stored) for path, _ in walk(entry.declared.fields))
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:

@@ -35,7 +35,6 @@ from airflow_provider_schemamig.core.replication.stream.successor import Success
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ def _noted_hash(stream: Stream, store: ReadStore, where: RowPosition) -> str:
     wanted = {"origin": stream.origin, "shard": where.shard, "hi": where.at}
     for version in range(list_log(store).version, -1, -1):
         try:
-            about = about_of(read_commit(store, version)) or {}
+            about = read_commit(store, version).about or {}
         except LogTruncated:
             return ""
         for noted in (about, *about.get("others", ())):

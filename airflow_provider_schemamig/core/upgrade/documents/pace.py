@@ -15,7 +15,6 @@ from airflow_provider_schemamig.core.ledger.rows import Control, Deployment, Dep
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, control_of, why_not
 from airflow_provider_schemamig.core.upgrade.context.controls import hours_of
 from airflow_provider_schemamig.core.upgrade.element_status import progress_json
@@ -65,7 +64,7 @@ def _backlog(env: EnvironmentRoot, state: State, deployment: Deployment, plan: P
     known = True
     try:
         for commit in commits(store, copied_version(state, deployment, stage)):
-            if not commit.changes_rows or about_of(commit) is not None:
+            if not commit.changes_rows or commit.about is not None:
                 continue
             count += 1
             row_count = (commit.info.get("operationMetrics") or {}).get("numOutputRows")

@@ -24,7 +24,6 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId, Versi
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import is_shard_folder
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Commits (``Tag.action``) after which a table is not the one that the release of before had.
@@ -158,7 +157,7 @@ def last_release_commit(store: ReadStore, head: Head) -> ReleaseCommit | Cleaned
         except LogTruncated:
             return CleanedUp(version, oldest)
         oldest = _time_of(commit)
-        about = about_of(commit) or {}
+        about = commit.about or {}
         if about.get("action") in _RELEASE_ACTIONS:
             return ReleaseCommit(version, str(about["action"]), int(about["generation"]), oldest or pendulum.now("UTC"))
     return None

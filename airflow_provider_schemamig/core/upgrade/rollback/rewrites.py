@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.spark.errors import TargetDiverged
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of, foreign_commits
+from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.transfer.tail import again, tail, where
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
@@ -36,7 +36,7 @@ def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, sha
     """
     store = table_store(env, state, shard)
     for version in range(list_log(store).version, 0, -1):
-        about = about_of(read_commit(store, version))
+        about = read_commit(store, version).about
         if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL, FILL):
             return version
     return 0

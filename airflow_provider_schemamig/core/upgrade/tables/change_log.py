@@ -22,7 +22,6 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation, Sh
 from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg
 from airflow_provider_schemamig.core.online.unfilled import action_of
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.tables.clustering import STAGE
 
@@ -73,7 +72,7 @@ class _Seen:
 def _seen(env: EnvironmentRoot, uri: str, version: int) -> _Seen:
     """Read a commit once a process: ``status --watch`` asks for the same ones every two seconds."""
     commit = read_commit(env.table_store(uri), version)
-    about = about_of(commit) or {}
+    about = commit.about or {}
     at = pendulum.from_timestamp(commit.milliseconds / 1000) if commit.milliseconds is not None else None
     return _Seen(about.get("generation"), str(about.get("action", "")), at)
 

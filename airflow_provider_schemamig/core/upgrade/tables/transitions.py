@@ -26,7 +26,6 @@ from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
@@ -239,7 +238,7 @@ def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:
 
 
 def _is_of(intent: TransitionIntent, commit: LogCommit) -> bool:
-    about = about_of(commit) or {}
+    about = commit.about or {}
     return (about.get("action"), about.get("generation")) == (intent.kind.value, intent.generation)
 
 

@@ -20,7 +20,6 @@ from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 
 #: The action of commits that keep history for longer (``pins``).
 PINNED = "pin"
@@ -73,7 +72,7 @@ class UndeclaredBefore:
                     if made_by != PINNED or before is None:
                         break
                     found = before
-                made_by = (about_of(commit) or {}).get("action")
+                made_by = (commit.about or {}).get("action")
         except LogTruncated:
             return found  # rather too much history than too little
         return found if made_by in _GIVES_OWN else None

@@ -11,7 +11,6 @@ from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.names import stored_field
 from airflow_provider_schemamig.core.online.unfilled import filled_by, lays_out
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable
 
@@ -66,7 +65,7 @@ class _Trail:
         """Follow a file that was made of others, all of which had these values."""
         path, filled = file_id(add)[0], filled_by(commit)
         if filled == self._called:
-            known = (about_of(commit) or {}).get("generation") in self._table.state.deployments
+            known = (commit.about or {}).get("generation") in self._table.state.deployments
             if commit.version < self._began and known and self._default is not None:
                 self.gave[path] = self._default
         elif len(values) == 1:

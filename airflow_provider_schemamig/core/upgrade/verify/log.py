@@ -24,7 +24,6 @@ from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lay
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY, MAPPING_MODE
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, stands_in_for
 from airflow_provider_schemamig.core.schema.model import walk
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import schemas_upto, spans_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_fields, unclosed_holds
@@ -187,7 +186,7 @@ def _default_since(before: Head, changed: Sequence[LogCommit], physical: str) ->
         now = stored_field(_schema_of(commit), physical)
         if now is not None and _has_default(now) and not _has_default(was):
             moved = was is not None and is_stand_in(str(was["name"]))
-            began = began if moved or about_of(commit) is None else (commit.version, str(now["name"]))
+            began = began if moved or commit.about is None else (commit.version, str(now["name"]))
         was = now
     return began
 

@@ -18,7 +18,6 @@ import pytest
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.restore.restore import restore
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.conftest import SEED
 from tests.support.lake import Crash
@@ -145,7 +144,7 @@ class World:
         for name in "abc":
             reached: dict[str, int] = {}
             for commit in commits(self.three.env(name).table_store(str(self.three.path(name))), -1):
-                about = about_of(commit)
+                about = commit.about
                 if about is not None and about.get("action") in ("replica", "restore"):
                     key = about["origin"]
                     assert about["lo"] == reached.get(key, -1), f"{name}: {about} after {reached}"

@@ -13,7 +13,6 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.names import CollectionName, Generation
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
@@ -67,7 +66,7 @@ def test_change_log_began_with_the_first_commit_of_the_run_that_was_killed(lake:
             commands.change(lake.crashing_at(moment), generation, jobs=OnlineJobs())
         moment += 1
     store = lake.env.table_store(lake.state.shard_of(A).uri)
-    first = next(commit for commit in commits(store, 0) if (about_of(commit) or {}).get("action") == "change")
+    first = next(commit for commit in commits(store, 0) if (commit.about or {}).get("action") == "change")
     commands.change(lake.env, generation, jobs=OnlineJobs())
     for entry in of_elements(lake).values():
         assert abs(entry.started_at.timestamp() * 1000 - first.info["timestamp"]) < 1

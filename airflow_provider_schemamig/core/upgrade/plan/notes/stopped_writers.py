@@ -15,7 +15,6 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import about_of
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
@@ -109,7 +108,7 @@ def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
 
 def _is_ours(commit: LogCommit) -> bool:
     """Return whether a commit is a stage's, or that of a handle, which waits behind a seal."""
-    if about_of(commit) is not None:
+    if commit.about is not None:
         return True
     try:
         stamp = json.loads(commit.info.get("userMetadata") or "null")
