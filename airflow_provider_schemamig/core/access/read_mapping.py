@@ -134,7 +134,7 @@ class _Fitter:
         return tuple(source), tuple(shown)
 
     def _missing(self, field: Field, path: ColumnPath) -> Field:
-        if self._gone is not None:
+        if self._gone is not None and path not in (self._lacking or ()):
             raise Unfit(path, self._gone)
         if self._lacking is not None and path not in self._lacking:
             raise Unfit(path, "was dropped")

@@ -131,11 +131,18 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
 
 
 def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | None:
-    """Return what a rolled-back schema brought, which went with it; None if nobody knows which that is."""
+    """Return what a rolled-back schema brought, which went with it; None if nobody knows which that is.
+
+    Not what stayed on the table with its values: where that is gone, somebody dropped it.
+    """
     if entry.rolled_back is None:
         return frozenset()
     known = _known_before(state, entry)
-    return None if known is None else frozenset(path for path, names in _in_files(entry) if names not in known)
+    if known is None:
+        return None
+    later = [found for found in state.schemas_of(entry.shard) if entry.may_precede(found)]
+    stayed = {names for found in later for _, names in _in_files(found, found.physical)}
+    return frozenset(path for path, names in _in_files(entry) if names not in known and names not in stayed)
 
 
 def _known_before(state: State, entry: SchemaEntry) -> set[tuple[str, ...]] | None:
@@ -144,10 +151,13 @@ def _known_before(state: State, entry: SchemaEntry) -> set[tuple[str, ...]] | No
     return {names for _, names in _in_files(earlier[-1])} if earlier else None
 
 
-def _in_files(entry: SchemaEntry) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:
-    """Yield the declared fields, each with its names in the data files: those tell it from others, also where its struct was renamed."""
+def _in_files(entry: SchemaEntry, declaration: Declaration | None = None) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:
+    """Yield the fields of ``declaration`` (None: of what it declares), each with its names in the data files.
+
+    Those tell it from others, also where its struct was renamed.
+    """
     names = dict(entry.stored_names)
-    for path, _ in walk(entry.declared.fields):
+    for path, _ in walk((declaration or entry.declared).fields):
         yield path, path_in_files(path, names)
 
 

@@ -75,6 +75,19 @@ class NeverRestored(GapError):
     origin: str
 
 
+class OriginDrifted(Refusal):
+    """Somebody else changed the origin's columns: what rows have in those that its ledger does not know would be left out of the copy."""
+
+    code = "origin_drifted"
+    message = "the columns of the origin's table at version {version} are not those that its ledger has: {detail}."
+    next_action = (
+        "`accept` or `revert` the change at the origin, and restore at its newest version; or restore at one from before the change "
+        "(`--version`). `--allow-schema-change` restores now, without what rows have in other columns than the ledger's."
+    )
+    version: int
+    detail: str
+
+
 class RestoreWouldLose(Refusal):
     """``commits`` of the target's own, the first of them at version ``first`` of its table ``uri``, are not at the origin.
 

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.delta.log.head import TableMissing, read_he
 from airflow_provider_schemamig.core.delta.log.listing import list_log
 from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
-from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginReplaced, RestoreChangesSchema
+from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginDrifted, OriginReplaced, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.restore.restore import OriginUpgrading, RestoreNotNewer, Wish, restored_at, try_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
@@ -202,7 +202,7 @@ class Run:
     def _decide(self, table: EventTable, batch: EventBatch) -> Mapping:
         name = self.stream.collection
         target = target_of(self.ends.target.state, name, table.head)
-        found = decide(batch.entry, lineage_of(self.ends.origin.state, name), target, self.settings.depth)
+        found = decide(batch.entry, lineage_of(self.ends.origin.state, name), target, self.settings.depth, absent=batch.absent)
         if isinstance(found, RefusedEvent):
             raise _Wait(PauseReason.SCHEMA_MISMATCH, found.detail, batch.fingerprint, found.local_hash)
         return found.mapping
@@ -253,6 +253,8 @@ class Run:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, error.detail, error.event_hash, error.local_hash) from error
         except OriginUpgrading as error:
             raise _Wait(PauseReason.SCHEMA_MISMATCH, error.message, at_target=False) from error
+        except OriginDrifted as error:
+            raise _Wait(PauseReason.ORIGIN_DRIFT, error.detail, at_target=False) from error
         except RestoreNotNewer as error:  # a twin did it
             raise CheckpointMoved(collection=self.stream.collection, uri=self.ends.target.env.location.uri) from error
         self._state = restored_at(self._state, done)

@@ -247,3 +247,21 @@ def test_a_column_of_before_that_was_dropped_since_fences_readers_of_the_rolled_
         with pytest.raises(ReaderFenced) as fenced:
             lake.env.reader("t", release).arrow()
         assert (fenced.value.column, fenced.value.reason) == ("x", "was dropped")
+
+
+@pytest.mark.parametrize("accepted", [False, True], ids=["drift", "accepted"])
+def test_a_hidden_column_that_somebody_dropped_fences_readers_of_the_rolled_back_release(tmp_path: Path, accepted: bool) -> None:
+    """It stayed for its values, so a NULL there would be nobody's."""
+    product = Product(tmp_path / "product")
+    one = product.release("1.0.0", "CREATE TABLE t (id BIGINT);")
+    lake = deployed(tmp_path, one, product.release("1.1.0", "CREATE TABLE t (id BIGINT, d STRING);", 'evolution("t")'))
+    lake.upgrade(lake.second)
+    lake.env.writer("t", "1.1.0").append(pa.table({"id": pa.array([1], pa.int64()), "d": ["value"]}))
+    commands.rollback(lake.env, jobs=no_spark)
+    assert lake.env.reader("t", "1.1.0").arrow().to_pylist() == [{"id": 1, "d": "value"}]
+    foreign.drop_column(lake.path("t"), "d")
+    if accepted:
+        commands.accept(lake.env, one)
+    with pytest.raises(ReaderFenced) as fenced:
+        lake.env.reader("t", "1.1.0").arrow()
+    assert (fenced.value.column, fenced.value.reason) == ("d", "was dropped")

@@ -26,7 +26,13 @@ from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreChangesSchema, RestoreWouldLose, TargetAppendOnly
+from airflow_provider_schemamig.core.replication.errors import (
+    OriginDrifted,
+    OriginReplaced,
+    RestoreChangesSchema,
+    RestoreWouldLose,
+    TargetAppendOnly,
+)
 from airflow_provider_schemamig.core.replication.model import Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values, kept_columns
@@ -132,8 +138,8 @@ def restore(
 
     ``claim_id``: what is done under it is one restore, however often it is asked for, unless the stream was restored anew since.
 
-    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, LoopingStream; ShardMoving, OriginUpgrading; NotInRelease if an end
-    has no such collection; what reading the origin raises if its version cannot be read (any more).
+    Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, OriginDrifted, LoopingStream; ShardMoving, OriginUpgrading; NotInRelease
+    if an end has no such collection; what reading the origin raises if its version cannot be read (any more).
     """
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
@@ -187,7 +193,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
         check_others(stream, other_positions(ends, stream, source, table), table)
     if source.table.head.version <= (at := row_position_in(ends.target, stream, table, source.table.shard.shard).at):
         raise RestoreNotNewer(collection=collection, version=source.table.head.version, at=at)
-    _check_in_flight(ends, source, wish)
+    _check_columns(ends, source, wish)
     entry, mapping = _gate(ends, source, table, wish)
     copied = copy_rows(source.table, entry, table, mapping, jobs())
     try:
@@ -202,11 +208,17 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     return RestoredRows(source.table.shard.shard, hi, version, copied.rows, place.span.commit_hash)
 
 
-def _check_in_flight(ends: StreamEnds, source: CopiedTable, wish: Wish) -> None:
-    """Raise OriginUpgrading unless the origin's ledger says with which columns its rows were written."""
+def _check_columns(ends: StreamEnds, source: CopiedTable, wish: Wish) -> None:
+    """Raise OriginUpgrading or OriginDrifted unless the origin's ledger says with which columns its rows were written."""
+    if wish.allow_schema_change:
+        return
     table, version = source.table, source.table.head.version
-    if not wish.allow_schema_change and Columns(table.store, ends.origin.state, table.shard.shard, version).in_flight(version):
+    columns = Columns(table.store, ends.origin.state, table.shard.shard, version)
+    if columns.in_flight(version):
         raise OriginUpgrading(collection=table.shard.collection, version=version)
+    drift = columns.drift_at(table.head)
+    if drift is not None:
+        raise OriginDrifted(collection=table.shard.collection, version=version, detail=drift.detail)
 
 
 def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaEntry, wish: Wish) -> CopyPlace:
@@ -223,7 +235,7 @@ def _place(ends: StreamEnds, stream: Stream, source: CopiedTable, entry: SchemaE
             raise CheckpointMoved(collection=stream.collection, uri=table.uri)
     if entry_at(now.origin.state, shard, hi) != entry:
         raise CheckpointMoved(collection=stream.collection, uri=table.uri)  # the rows were read by the ledger of before
-    _check_in_flight(now, source, wish)
+    _check_columns(now, source, wish)
     _check(now, stream, source, table, wish)
     if hi < (at := row_position_in(now.target, stream, table, shard).at) and not source.table.store.exists(commit_key(hi + 1)):
         raise RestoreNotNewer(collection=stream.collection, version=hi, at=at)  # it would have to come here again, and cannot

@@ -10,7 +10,7 @@ it found. A target that makes the same release fills for itself, and its rows ma
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,7 +82,7 @@ def bring(source: EventTable, batch: EventBatch, target: EventTable, mapping: Ma
     filled = None if batch.fills is None else _filled(source.head, batch.entry, mapping, batch.fills)
     if not difference.changed or (batch.fills is not None and filled is None):
         return AppliedBatch(move_checkpoint(target.store, target.head, span), 0, skipped=False)
-    projection, query = query_of(source.head, batch.entry, mapping)
+    projection, query = query_of(source.head, batch.entry, mapping, batch.absent)
     found, unfilled = dict(updates(mapping.fit, "s", "t")), _unfilled(source.head, batch, mapping)
     with _changes(source, batch.lo, target.env, span, difference) as changes:
         result = jobs.run(
@@ -130,9 +130,13 @@ class _Trusted:
         return limits is not None
 
 
-def query_of(source: Head, event: SchemaEntry, mapping: Mapping) -> tuple[str, str]:
-    """Return (select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit."""
-    shown = fit_reader(*_shapes(source, event, mapping), _Trusted(), is_later=False)
+def query_of(source: Head, event: SchemaEntry, mapping: Mapping, absent: Collection[ColumnPath] = ()) -> tuple[str, str]:
+    """Return (select list over the origin's table, query over ``VIEW`` that has its columns). Raises Unfit.
+
+    ``absent``: what of the event's fields the table did not have yet; those inside of arrays and maps, which are brought as a whole, are
+    NULL.
+    """
+    shown = fit_reader(*_shapes(source, event, mapping), _Trusted(), is_later=False, lacking=absent)
     rows = select(mapping.fit.given, f"({select(shown, quote(VIEW))})")
     return ", ".join(quote(field.name) for field in shown.source.fields), select(mapping.fit.into, f"({rows})")
 

@@ -17,12 +17,12 @@ from airflow_provider_schemamig.core.access.releases import shape_of
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.delta.names import stored_names
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, ColumnPath, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
@@ -63,9 +63,9 @@ class Columns:
         self._shard = shard
         self._upto = upto
         #: The columns when they last were as they should be; None: not looked at yet.
-        self._good: Declaration | None = None
+        self._good: Shape | None = None
         #: What somebody made of them, and took back later; None: they are as they should be.
-        self._astray: Declaration | None = None
+        self._astray: Shape | None = None
         #: What somebody made of them was taken over later, by this row.
         self._accepted: SchemaEntry | None = None
         #: The table's metadata at the last look at it; None: not looked at yet.
@@ -124,17 +124,32 @@ class Columns:
             return entry
         if self._table is None:
             self._table = read_head(self._store, version).metadata
-        live = self._declared(self._table)
-        if not isinstance(live, Declaration):  # of such a table nothing is brought
+        there = self._columns_of(self._table)
+        if not isinstance(there, Shape):  # of such a table nothing is brought
             return entry
-        there = Shape(live, stored_names(json.loads(self._table["schemaString"])))
         taken = match_fields(there, shape_of(entry))
-        # Of drift that was accepted later (valid from then on) not all columns need be there yet.
-        is_there = entry.since_table_version > version or all(path in taken for path, _ in walk(entry.declared.fields))
-        if before is not None and (not is_there or any(is_stand_in(name) and not is_outdated(name) for name in taken.values())):
-            return before
-        shown = {path_in_files(path, there.stored) for path, _ in walk(live.fields) if not path.startswith(RESERVED_PREFIX)}
+        shown = {path_in_files(path, there.stored) for path, _ in walk(there.fields) if not path.startswith(RESERVED_PREFIX)}
+        if before is not None:
+            # Some may come with the cut-over only, and of what was accepted later not one need be there yet (``absent``).
+            begun = not candidate or entry.since_table_version > version or not shown.isdisjoint(_new_fields(before, entry))
+            if not begun or any(is_stand_in(name) and not is_outdated(name) for name in taken.values()):
+                return before
+            if entry.since_table_version <= version and _missing(there, entry).intersection(_taken_names(before, entry)):
+                return before
         return next((found for found, new in later if new & shown), entry)
+
+    def absent(self, entry: SchemaEntry) -> frozenset[ColumnPath]:
+        """Return the fields that came with ``entry`` and that the table does not have yet, at the last version looked at.
+
+        Not those of another type that take the places of others: rows have their values there. But what was accepted changes no values.
+        """
+        before = _valid(self._entries, entry.since_table_version - 1)
+        there = "" if self._table is None else self._columns_of(self._table)
+        if before is None or not isinstance(there, Shape) or not (new := _new_fields(before, entry)):
+            return frozenset()
+        stored = shape_of(entry).stored
+        found = frozenset(path for path in _missing(there, entry) if path_in_files(path, stored) in new)
+        return found if entry is self._accepted else found - _taken_names(before, entry)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
         """Return the newest schema of this fingerprint that the table had until then."""
@@ -168,42 +183,55 @@ class Columns:
         found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
         return OriginDrift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
 
+    def drift_at(self, head: Head) -> OriginDrift | None:
+        """Return how the columns of ``head`` are not those of the row that is valid at its version; None if they are."""
+        valid = _valid(self._entries, head.version)
+        differences = () if valid is None else _told(_physical(valid), self._columns_of(head.metadata))
+        return OriginDrift(head.version, differences) if differences else None
+
     def begin(self, after: int) -> OriginDrift | None:
         """Look at what the table has at ``after``, where a stream stands, and return the drift that this makes, if any.
 
-        Only of a ledger that was restored: a stream may have come beyond commits that this one does not know. Raises LogTruncated.
+        It may stand behind a change of somebody's that was accepted or taken back later, and beyond commits that a restored ledger does not
+        know. What a log that was cleaned up does not tell is as it should be.
         """
         valid = _valid(self._entries, after)
-        if valid is None or self._is(valid.physical, read_head(self._store, after).metadata):
-            return None
-        for version in range(after, valid.since_table_version - 1, -1):
-            commit = read_commit(self._store, version)
-            if commit.metadata is not None:
-                self._good = valid.physical
-                return None if self._is_ours(commit) else self.take(commit)
+        try:
+            self._table = read_head(self._store, after).metadata
+            if valid is None or self._is(_physical(valid), self._table):
+                return None
+            for version in range(after, valid.since_table_version - 1, -1):
+                commit = read_commit(self._store, version)
+                if commit.metadata is not None:
+                    return None if self._is_ours(commit) else self._take(commit, _physical(valid))
+        except LogTruncated:
+            pass
         return None
 
     def take(self, commit: LogCommit) -> OriginDrift | None:
         """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
+        return self._take(commit, self._before(commit.version))
+
+    def _take(self, commit: LogCommit, good: Shape) -> OriginDrift | None:
         assert commit.metadata is not None
         self._table = commit.metadata
         self._shown.clear()
-        good, live = self._before(commit.version), self._declared(commit.metadata)
+        live = self._columns_of(commit.metadata)
         valid = _valid(self._entries, commit.version)
-        known = [good, *([] if valid is None else [valid.physical])]
+        known = [good, *([] if valid is None else [_physical(valid)])]
         ours = self._is_ours(commit) and self._astray is None and self.entry(commit.version) is valid and self._is_known()
-        if isinstance(live, Declaration) and (ours or any(not _differences(expected, live) for expected in known)):
+        if isinstance(live, Shape) and (ours or any(not _differences(expected, live) for expected in known)):
             self._good, self._astray, self._accepted = live, None, None
             return None
         self._good = good
         later = next((entry for entry in self._entries if entry.since_table_version > commit.version), None)
-        if self._is_taken_back(commit.version, good, later) and isinstance(live, Declaration):
+        if self._is_taken_back(commit.version, good, later) and isinstance(live, Shape):
             self._astray, self._accepted = live, None
             return None
         if later is not None and later.since_table_version <= self._upto:
             self._astray, self._accepted = None, later
             return None
-        return OriginDrift(commit.version, (live,) if isinstance(live, str) else tuple(map(str, _differences(good, live))))
+        return OriginDrift(commit.version, _told(good, live))
 
     def _is_ours(self, commit: LogCommit) -> bool:
         """Return whether the ledger knows what a commit was made for: not if it was restored from a backup of before."""
@@ -218,22 +246,22 @@ class Columns:
     def _is_known(self) -> bool:
         """Return whether the table has the columns now that the ledger says, or is on its way there: else it is somebody else's work."""
         valid = _valid(self._entries, self._upto)
-        return self._in_flight is not None or valid is None or self._is(valid.physical, self._head)
+        return self._in_flight is not None or valid is None or self._is(_physical(valid), self._head)
 
-    def _before(self, version: int) -> Declaration:
+    def _before(self, version: int) -> Shape:
         """Return the columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
         if self._good is not None:
             return self._good
         entry = self.entry(version)
         try:
-            found = self._declared(read_head(self._store, version - 1).metadata)
+            found = self._columns_of(read_head(self._store, version - 1).metadata)
         except LogTruncated:  # the log begins with this very commit
             found = ""
-        if isinstance(found, Declaration):
+        if isinstance(found, Shape):
             return found
-        return Declaration(CollectionName(""), ()) if entry is None else entry.physical
+        return Shape(Declaration(CollectionName(""), ())) if entry is None else _physical(entry)
 
-    def _is_taken_back(self, version: int, good: Declaration, later: SchemaEntry | None) -> bool:
+    def _is_taken_back(self, version: int, good: Shape, later: SchemaEntry | None) -> bool:
         """Return whether the table got its good columns back by the ledger's next row, for which all had to be in order.
 
         Without a next row, whether it has them now.
@@ -243,21 +271,39 @@ class Columns:
         following = commits(self._store, version, later.since_table_version)
         return any(self._is(good, commit.metadata) for commit in following if commit.metadata is not None)
 
-    def _is(self, expected: Declaration, metadata: RawAction) -> bool:
-        found = self._declared(metadata)
-        return isinstance(found, Declaration) and not _differences(expected, found)
+    def _is(self, expected: Shape, metadata: RawAction) -> bool:
+        found = self._columns_of(metadata)
+        return isinstance(found, Shape) and not _differences(expected, found)
 
-    def _declared(self, metadata: RawAction) -> Declaration | str:
+    def _columns_of(self, metadata: RawAction) -> Shape | str:
         """Return what the table says of itself; why nobody can tell, if somebody gave it a type that schemamig does not know."""
         try:
-            return declaration_from_delta(CollectionName(""), metadata)
+            return Shape(declaration_from_delta(CollectionName(""), metadata), stored_names(json.loads(metadata["schemaString"])))
         except (InvalidSchemaJson, UnknownDeltaType) as error:
             return error.message.rstrip(".")
 
 
-def _differences(expected: Declaration, found: Declaration) -> tuple[Difference, ...]:
-    """Return the differences of columns alone, as properties, CHECKs and partitioning make no row another one."""
-    return live_differences(_only_columns(expected), _only_columns(found))
+def _physical(entry: SchemaEntry) -> Shape:
+    """Return the columns that the table has by a row of the ledger."""
+    return Shape(entry.physical, dict(entry.stored_names))
+
+
+def _differences(expected: Shape, found: Shape) -> tuple[Difference, ...]:
+    """Return the differences of columns alone, as properties, CHECKs and partitioning make no row another one.
+
+    A column that was dropped and added again by its name is another one, where columns have names of their own in the files.
+    """
+    both = {path for path, _ in walk(expected.fields)} & {path for path, _ in walk(found.fields)}
+    other = sorted(path for path in both if expected.name_in_files(path) != found.name_in_files(path))
+    return (
+        *live_differences(_only_columns(expected.declaration), _only_columns(found.declaration)),
+        *(Difference(path, "the column of before", "another one of its name") for path in other),
+    )
+
+
+def _told(expected: Shape, found: Shape | str) -> tuple[str, ...]:
+    """Return the differences of columns in words. ``found``: or why nobody can tell it."""
+    return (found,) if isinstance(found, str) else tuple(map(str, _differences(expected, found)))
 
 
 def _only_columns(declaration: Declaration) -> Declaration:
@@ -281,6 +327,18 @@ def _new_fields(before: SchemaEntry, after: SchemaEntry) -> frozenset[tuple[str,
     return _declared_fields(after) - _declared_fields(before)
 
 
+def _missing(there: Shape, entry: SchemaEntry) -> frozenset[ColumnPath]:
+    """Return the fields of a schema that a table does not have."""
+    wanted = shape_of(entry)
+    return frozenset(path for path, _ in walk(wanted.fields)) - match_fields(there, wanted).keys()
+
+
+def _taken_names(before: SchemaEntry, after: SchemaEntry) -> frozenset[ColumnPath]:
+    """Return the fields of ``before`` that are no field of ``after`` any more: another one there may have the name."""
+    kept, stored = _declared_fields(after), shape_of(before).stored
+    return frozenset(path for path, _ in walk(before.declared.fields) if path_in_files(path, stored) not in kept)
+
+
 def _declared_fields(entry: SchemaEntry) -> frozenset[tuple[str, ...]]:
     """Return the columns that it declares and the fields inside of them, at any depth, by their names in the data files."""
     stored = shape_of(entry).stored
@@ -288,4 +346,4 @@ def _declared_fields(entry: SchemaEntry) -> frozenset[tuple[str, ...]]:
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:
-    return bool(intent.renames) or any(_differences(intent.before, other) for other in intent.leads_to)
+    return bool(intent.renames) or any(_differences(Shape(intent.before), Shape(other)) for other in intent.leads_to)

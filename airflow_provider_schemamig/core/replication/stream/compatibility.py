@@ -83,22 +83,31 @@ def target_of(state: State, collection: CollectionName, head: Head) -> TargetSch
 
 
 def decide(
-    event: SchemaEntry, origin: ColumnLineage, target: TargetSchema, depth: int, *, trusts_names: bool = False
+    event: SchemaEntry,
+    origin: ColumnLineage,
+    target: TargetSchema,
+    depth: int,
+    *,
+    absent: frozenset[ColumnPath] = frozenset(),
+    trusts_names: bool = False,
 ) -> AcceptedEvent | RefusedEvent:
     """Accept or refuse an event by its schema.
 
     ``event``: the origin's schema of the event, and ``origin`` all it had. ``depth``: how many of the target's previous schemas are
-    accepted. ``trusts_names``: columns of which nothing else is known are the same if their names are.
+    accepted. ``absent``: fields of the event that its rows do not have yet; they are left out, as those of a later schema are.
+    ``trusts_names``: columns of which nothing else is known are the same if their names are.
     """
     hashed, local = fingerprint(event.declared), fingerprint(target.current.declared)
+    left_out = frozenset(path for path in absent if not _is_in_a_value(path, event.declared))
+    brought = replace(event.declared, fields=_without(event.declared.fields, left_out, ""))
     try:
         if hashed == local and _is_same(event, origin, target.current, target):
-            return AcceptedEvent(_by_identity(event.declared, target.current, target), Way.CURRENT)
+            return AcceptedEvent(_by_identity(brought, target.current, target), Way.CURRENT)
         differences = tuple(_differences(event.declared, target.current.declared))
         for number, entry in enumerate(target.previous):
             if fingerprint(entry.declared) == hashed and _is_same(event, origin, entry, target):
                 if number < depth:
-                    return AcceptedEvent(_by_identity(event.declared, entry, target), Way.PREVIOUS)
+                    return AcceptedEvent(_by_identity(brought, entry, target), Way.PREVIOUS)
                 # What it left behind on purpose: a rewrite may have given the same columns another meaning.
                 left = f"the target left the event's schema {number + 1} schemas ago, and accepts the last {depth}"
                 return RefusedEvent("; ".join((left, *differences)), local)
@@ -106,9 +115,16 @@ def decide(
         doubted = [f"{path} {doubt.value}" for path, doubt in found.items() if doubt is Doubt.OTHER or not trusts_names]
         if differences or doubted:
             return RefusedEvent("; ".join((*differences, *doubted)), local)
-        return AcceptedEvent(_by_name(event.declared, target), Way.CONTENT)
+        return AcceptedEvent(_by_name(brought, target), Way.CONTENT)
     except Unfit as unfit:
         return RefusedEvent(f"{unfit.path or 'the table'} {unfit.reason}", local)
+
+
+def _is_in_a_value(path: ColumnPath, declared: Declaration) -> bool:
+    """Return whether a field is inside of an array or a map, which are written as a whole."""
+    parts = path.split(".")
+    outer = (field_at(declared.fields, ".".join(parts[:number])) for number in range(1, len(parts)))
+    return any(field is None or not isinstance(field.type, Struct) for field in outer)
 
 
 def _is_same(event: SchemaEntry, origin: ColumnLineage, entry: SchemaEntry, target: TargetSchema) -> bool:

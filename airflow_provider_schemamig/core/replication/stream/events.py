@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.log.listing import list_from
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, ShardId
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.stream.columns import Columns, OriginDrift, entry_at
 from airflow_provider_schemamig.core.replication.stream.provenance import Provenance, is_event, provenance_of
@@ -39,7 +39,8 @@ class EventBatch:
 
     ``lo`` is not where the stream stands: commits before it may have been passed over. ``commits``: the number of events. ``before``: the
     schema that the table had until it got ``entry``; None if it began with that. ``fills``: the column, as the table calls it, of which
-    the origin's own backfill gave its rows values; it changed nothing else.
+    the origin's own backfill gave its rows values; it changed nothing else. ``absent``: fields of ``entry`` that the table did not have
+    yet: of an upgrade under way then, or of changes that were accepted later.
     """
 
     collection: CollectionName
@@ -51,6 +52,7 @@ class EventBatch:
     fingerprint: Fingerprint
     commits: int
     fills: str | None = None
+    absent: frozenset[ColumnPath] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class _Scan:
 
     def _scan(self) -> FoundEvents:
         self._columns = Columns(self.store, self.state, self.shard, self.newest)
-        drift = None if self.state.given_out is None else self._columns.begin(self.after)
+        drift = self._columns.begin(self.after)
         if drift is not None:
             return FoundEvents(None, self.after, self.newest, made_at(self.store, self.after, self.newest), drift=drift)
         batch: EventBatch | None = None
@@ -243,7 +245,8 @@ class _Scan:
     def _begin(self, commit: LogCommit, entry: SchemaEntry, fills: str | None) -> EventBatch:
         lo, hi = commit.version - 1, commit.version
         before = entry_at(self._newest or self.state, self.shard, entry.since_table_version - 1)
-        return EventBatch(self.collection, self.shard, lo, hi, entry, before, self._columns.hash_of(entry), 1, fills)
+        hash_, absent = self._columns.hash_of(entry), self._columns.absent(entry)
+        return EventBatch(self.collection, self.shard, lo, hi, entry, before, hash_, 1, fills, absent)
 
     def _held_up(self, commit: LogCommit, by: OriginDrift | str) -> FoundEvents:
         seen = commit.version - 1

@@ -17,8 +17,9 @@ from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from tests.support.rows import tables
+from tests.support.tables import foreign
 from tests.support.upgrades import expanded, promoted, refused
-from tests.unit.replication.origin import FIRST, Origin, T, make_origin
+from tests.unit.replication.origin import FIRST, Origin, T, columns, make_origin
 
 NEW = {"name": "gate", "type": "string", "nullable": True, "metadata": {}}
 
@@ -137,6 +138,44 @@ def test_drift_taken_over_after_a_second_one(origin: Origin) -> None:
     origin.insert(3, gate="B3", door="D")
     accept(origin.lake.env, origin.lake.first)
     assert origin.ranges(1) == [(version, version + 1, "id x gate door"), (version + 2, version + 3, "id x gate door")]
+
+
+def mapped(origin: Origin) -> Origin:
+    """Let the table know its columns by ids, as a release that drops one does."""
+    commands.alter(origin.lake.env, "ALTER TABLE t ADD COLUMN gone STRING", jobs=origin.no_jobs)
+    commands.alter(origin.lake.env, "ALTER TABLE t DROP COLUMN gone", jobs=origin.no_jobs)
+    return origin
+
+
+@pytest.mark.parametrize("stop", [False, True], ids=["one look", "a look behind the change"])
+def test_rows_between_two_changes_that_one_accept_takes_over_have_no_value_in_what_came_later(origin: Origin, stop: bool) -> None:
+    """They are of the accepted schema, also for a look that begins behind the change that they follow."""
+    version = alter(origin, without("x"))
+    between = insert_nested(origin, 2)
+    alter(origin, add)
+    last = insert_nested(origin, 3)
+    accept(origin.lake.env, origin.lake.first)
+    batches = origin.all(version if stop else 1)
+    assert [(batch.hi, columns(batch.entry), set(batch.absent)) for batch in batches] == [
+        (between, "id gate", {"gate"}),
+        (last, "id gate", set()),
+    ]
+
+
+@pytest.mark.parametrize("stop", [False, True], ids=["one look", "a look behind the change"])
+def test_a_column_that_came_back_as_another_one_was_gone_for_the_rows_between(tmp_path: Path, stop: bool) -> None:
+    """Where columns have names of their own in the files, one that was added again by the name is another one."""
+    origin = mapped(make_origin(tmp_path))
+    version = origin.newest + 1
+    foreign.drop_column(origin.path, "x")
+    between = insert_nested(origin, 2)
+    foreign.add_column(origin.path, "x", "integer")
+    found = origin.found(version if stop else version - 1)
+    assert found.drift is not None
+    assert "x: expected INT, found nothing" in found.drift.detail
+    accept(origin.lake.env, origin.lake.first)
+    last = insert_nested(origin, 3)
+    assert [batch.hi for batch in origin.all(version if stop else version - 1)] == [between, last]
 
 
 def test_taken_back_before_a_release(origin: Origin) -> None:
