@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
+from airflow.sdk.api.datamodels._generated import HITLUser as ShownUser
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
+from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlans, pull_asked
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation
+from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.reports import plain
 from airflow_provider_schemamig.visible import visible
 
@@ -25,6 +30,15 @@ if TYPE_CHECKING:
 
 #: The gate that is one of the others, by the plan's risk.
 AUTO = "auto"
+
+
+class ApprovalOutdated(Refusal):
+    """Airflow keeps the text and the assigned users of the first time that a task of a run asks, also when it is cleared."""
+
+    code = "approval_outdated"
+    message = "the page of this approval shows what was asked at first in this run, and not plan {plan} or whom it is assigned to by now."
+    next_action = "Trigger the DAG again: its run shows the plan of now. This run ends here, and has promoted nothing."
+    plan: str
 
 
 class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
@@ -82,6 +96,9 @@ class PlanApprovalOperator(ApprovalOperator):
         self.plan_task_id = plan_task_id
 
     def execute(self, context: Context) -> Any:
+        asked = AskedPlans.of_now(context, self.asked())
+        self._check_shown(context, [plan.plan_digest for plan in asked.plans.values()] or self.plan_digest.split())
+        context["ti"].xcom_push(key=ASKED, value=asked.to_xcom())
         until = "somebody answers"
         if self.response_timeout is not None:
             until = (datetime.now(UTC) + self.response_timeout).strftime("%Y-%m-%d %H:%M UTC")
@@ -107,17 +124,26 @@ class PlanApprovalOperator(ApprovalOperator):
         """Return the environments whose plans are asked about, each by the task that planned."""
         return {self.plan_task_id: self.environment} if self.plan_task_id else {}
 
+    def _check_shown(self, context: Context, digests: Sequence[str]) -> None:
+        """Raise TaskRefused unless the page of the approval shows these plans, and to whom it is assigned."""
+        shown = _request_shown(self, context)
+        of_now = all(digest in (shown.body or "") for digest in digests) if digests else shown.body == self.body
+        assigned = {user["id"] for user in self.assigned_users or ()}
+        if not (of_now and {user.id for user in shown.assigned_users or ()} == assigned):
+            error = ApprovalOutdated(plan=", ".join(digest[:12] for digest in digests) or "of now")
+            self.log.error("%s", error)
+            raise TaskRefused(str(error), error)
+
     def _record_rejection(self, context: Context, who: str) -> None:
         """Write into the environments' history who did not want the plans; the answer counts even if that cannot be written."""
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        for task_id, environment in self.asked().items():
-            found = [context["ti"].xcom_pull(task_ids=task_id, key=key) for key in ("generation", "plan_digest")]
-            if found[0] is None:
-                continue
+        environments, asked = self.asked(), pull_asked(context, self.task_id)
+        for task_id, plan in ({} if asked is None else asked.plans).items():
+            environment, generation = environments[task_id], as_generation(plan.generation)
             try:
-                note = commands.reject(SchemamigHook(environment, who=who).environment, as_generation(found[0]), str(found[1]), who).note
+                note = commands.reject(SchemamigHook(environment, who=who).environment, generation, plan.plan_digest, who).note
             except SchemamigError as error:
                 note = str(error)
             if note:
@@ -141,6 +167,21 @@ class PlansApprovalOperator(PlanApprovalOperator):
 
     def asked(self) -> Mapping[str, str]:
         return self.plans
+
+
+def _request_shown(approval: ApprovalOperator, context: Context) -> Any:
+    """Make the request that Airflow's own ``execute`` makes after this, and return what is shown: that one drops the answer."""
+    request = CreateHITLDetailPayload(
+        ti_id=context["ti"].id,
+        options=approval.options,
+        subject=approval.subject,
+        body=approval.body,
+        defaults=approval.defaults,
+        multiple=approval.multiple,
+        params=approval.serialized_params,
+        assigned_users=[ShownUser(id=user["id"], name=user["name"]) for user in approval.assigned_users or ()],
+    )
+    return task_runner.SUPERVISOR_COMMS.send(msg=request)
 
 
 def users(ids: Sequence[str]) -> list[HITLUser] | None:

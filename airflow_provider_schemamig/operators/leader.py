@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import lineage, run_notes
+from airflow_provider_schemamig.links.asked_plans import pull_asked
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
@@ -59,14 +60,20 @@ class PromoteLeaderOperator(LeaderOperator):
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.operators.gate import answered_by
 
-        asked = context["ti"].xcom_pull(task_ids=self.approval_task_id) if self.approval_task_id else None
-        generation = as_generation(self.generation)
+        given = context["ti"].xcom_pull(task_ids=self.approval_task_id) if self.approval_task_id else None
+        approver, asked = answered_by(given) or "", pull_asked(context, self.approval_task_id) if self.approval_task_id else None
+        plan = None if asked is None else asked.plans.get(self.plan_task_id)
         with self.deferred_while_paused():
             outcome = commands.promote(
-                self.hook.environment, generation, approved_by=answered_by(asked), bundle=bundle_of(context), listen=self.listener()
+                self.hook.environment,
+                as_generation(self.generation),
+                approved_by=approver or None,
+                approved_plan=None if plan is None else plan.plan_digest,
+                asked_at=None if asked is None else asked.at,
+                bundle=bundle_of(context),
+                listen=self.listener(),
             )
         found = self.answer(outcome)
-        approver = answered_by(asked) or ""
         subject = f"Generation {self.generation} of {self.environment} is promoted: from {found['from'] or 'nothing'} to {found['to']}"
         self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
         return found

@@ -129,8 +129,9 @@ async def throttle(place: Known, user: Controller, asked: LimitsAsked) -> JSONRe
 @actions.post("/env/{key}/approve")
 async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
     """Approve a plan; an approval of Airflow's that waits for it is answered, too."""
-    waiting = await _waiting(place, user, asked.generation)
-    found = await reader.act(place, "approve", user.get_name(), **asked.model_dump(), again=waiting is not None)
+    waiting = await _waiting(place, user, asked)
+    asked_at = None if waiting is None else waiting.asked_at.isoformat()
+    found = await reader.act(place, "approve", user.get_name(), **asked.model_dump(), asked_at=asked_at)
     if "error" not in found and waiting is not None:
         await asyncio.to_thread(runs.answer, waiting, user, approve=True)
         found = {"text": f"{found['text']} Airflow's approval is answered."}
@@ -140,7 +141,7 @@ async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONRespo
 @actions.post("/env/{key}/reject")
 async def reject(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
     """Answer Airflow's waiting approval with no; where none waits, give the generation up, by a run of the DAG schemamig_control."""
-    waiting = await _waiting(place, user, asked.generation)
+    waiting = await _waiting(place, user, asked)
     if waiting is None:
         return await _run(place, user, CONTROL, "reject", asked, {"action": "cancel", "generation": asked.generation})
     found = await reader.act(place, "reject", user.get_name(), **asked.model_dump())
@@ -149,14 +150,14 @@ async def reject(place: Known, user: Controller, asked: PlanAsked) -> JSONRespon
     return _answer(found)
 
 
-async def _waiting(place: Place, user: BaseUser, generation: int) -> runs.WaitingApproval | None:
-    """Return the approval that waits for a generation. 403 for one who may not answer it: before anything is written."""
+async def _waiting(place: Place, user: BaseUser, asked: PlanAsked) -> runs.WaitingApproval | None:
+    """Return the approval that waits for a generation's plan. 403 for one who may not answer it: before anything is written."""
     look = await reader.newest(place, "overview")
     if look.error is not None:
         raise HTTPException(status.HTTP_502_BAD_GATEWAY, dict(look.error))
     claims: Mapping[str, int] = (look.document or {}).get("claims", {})
-    claimed_by = next((name for name, number in claims.items() if number == generation), "")
-    found = await asyncio.to_thread(runs.waiting_approval, claimed_by)
+    claimed_by = next((name for name, number in claims.items() if number == asked.generation), "")
+    found = await asyncio.to_thread(runs.waiting_approval, claimed_by, asked.plan)
     if found is not None and not await asyncio.to_thread(runs.may_answer, found, user):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden: Airflow's approval is assigned to others.")
     return found

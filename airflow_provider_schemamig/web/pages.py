@@ -184,7 +184,7 @@ async def _offer_answers(document: dict[str, Any]) -> runs.WaitingApproval | Non
     about, can = document["deployment"], document["can"]
     if "cancel" not in can or about["state"] != "claimed":
         return None
-    waiting = await asyncio.to_thread(runs.waiting_approval, about["claimed_by"])
+    waiting = await asyncio.to_thread(runs.waiting_approval, about["claimed_by"], about["plan_digest"])
     is_open = waiting is not None or not (about["approved_by"] or about["rejected"])
     document["can"] = [*(["approve", "reject"] if is_open else []), *(verb for verb in can if verb != "approve")]
     return waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
+import pendulum
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -21,18 +23,21 @@ from airflow.models.dag import DagModel, DagTag
 from airflow.models.hitl import HITLDetail
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunTriggeredByType
-from sqlalchemy import select
+from sqlalchemy import and_, select
 
 from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlans
 from airflow_provider_schemamig.links.plan import run_page
 from airflow_provider_schemamig.web.places import TAG
 
 #: The DAGs behind the page's buttons.
 CONTROL, ROLLBACK, RESTORE = "schemamig_control", "schemamig_rollback", "schemamig_restore"
 _CLAIM = "airflow:"
+_TASK_KEY = ("dag_id", "run_id", "task_id", "map_index")
 _WAITING = frozenset({"awaiting_input", "deferred", "running"})
 #: A release folder is looked at again after so many seconds.
 _SECONDS = 30
@@ -48,12 +53,14 @@ class RunNotStarted(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class WaitingApproval:
-    """An approval of Airflow's that waits for an answer. ``assigned``: the ids of those who may give it; none: whoever may trigger."""
+    """An approval of Airflow's that waits for an answer, since ``asked_at``. ``assigned``: the ids of those who may give it; none:
+    whoever may trigger."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
+    asked_at: pendulum.DateTime
     assigned: frozenset[str] = frozenset()
 
 
@@ -108,28 +115,42 @@ def address_of(dag_id: str, run_id: str) -> str:
 
 def claim_of(claimed_by: str) -> tuple[str, str] | None:
     """Return DAG and run of a claim that a task made (``airflow:dag/run/task``); None for others."""
+    found = _claim(claimed_by)
+    return None if found is None else found[:2]
+
+
+def _claim(claimed_by: str) -> tuple[str, str, str] | None:
+    """Return DAG, run and task of a claim."""
     if not claimed_by.startswith(_CLAIM):
         return None
     dag_id, _, rest = claimed_by.removeprefix(_CLAIM).partition("/")
-    run_id, _, _ = rest.rpartition("/")
-    return (dag_id, run_id) if dag_id and run_id else None
+    run_id, _, task_id = rest.rpartition("/")
+    return (dag_id, run_id, task_id) if dag_id and run_id else None
 
 
-def waiting_approval(claimed_by: str) -> WaitingApproval | None:
-    """Return the approval that waits in the run which claimed a generation."""
-    run = claim_of(claimed_by)
-    if run is None:
+def waiting_approval(claimed_by: str, plan_digest: str) -> WaitingApproval | None:
+    """Return the approval that waits in the run which claimed a generation, and that asks about this very plan of it.
+
+    A run may ask about several environments, each by an approval of its own.
+    """
+    claim = _claim(claimed_by)
+    if claim is None:
         return None
+    dag_id, run_id, planned_by = claim
     query = (
-        select(TaskInstance, HITLDetail)
+        select(TaskInstance, HITLDetail, XComModel.value)
         .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
-        .where(TaskInstance.dag_id == run[0], TaskInstance.run_id == run[1], HITLDetail.responded_at.is_(None))
+        .join(XComModel, and_(*(getattr(XComModel, key) == getattr(TaskInstance, key) for key in _TASK_KEY), XComModel.key == ASKED))
+        .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, HITLDetail.responded_at.is_(None))
     )
     with create_session() as session:
-        for task, detail in session.execute(query):
-            if task.operator == "PlanApprovalOperator" and str(task.state) in _WAITING:
+        for task, detail, pushed in session.execute(query):
+            asked = AskedPlans.from_xcom(json.loads(pushed) if isinstance(pushed, str) else pushed)
+            plan = asked.plans.get(planned_by.partition("[")[0])
+            is_it = task.operator == "PlanApprovalOperator" and plan is not None and plan.plan_digest == plan_digest
+            if is_it and str(task.state) in _WAITING:
                 assigned = frozenset(str(user["id"]) for user in detail.assigned_users or ())
-                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index, assigned)
+                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index, asked.at, assigned)
     return None
 
 

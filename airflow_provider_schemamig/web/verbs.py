@@ -6,6 +6,7 @@ What touches tables is a run of a DAG (``runs``). Each is the command line's ver
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import pendulum
@@ -55,9 +56,11 @@ def throttle(
     return _told(control, "has these limits" if any((*limits.values(), hours)) else "has no limits now")
 
 
-def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str, again: bool = False) -> dict[str, Any]:
-    """Record the approval; ``again``: Airflow's own waits, also after a no. Raises PlanChanged where the plan is another one by now."""
-    approval = commands.approve(env, Generation(generation), plan, who, reason=reason, again=again)
+def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str, asked_at: str | None = None) -> dict[str, Any]:
+    """Record the approval; ``asked_at``: since when Airflow's own waits (ISO 8601). Raises PlanChanged where the plan is another one by
+    now."""
+    asked = None if asked_at is None else pendulum.instance(datetime.fromisoformat(asked_at))
+    approval = commands.approve(env, Generation(generation), plan, who, reason=reason, asked_at=asked)
     return {"text": f"Generation {generation} is approved by {approval.approved_by}."}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pendulum
 import pytest
 
 from airflow_provider_schemamig.core.transfer.errors import Paused
@@ -11,6 +12,7 @@ from airflow_provider_schemamig.core.upgrade.plan.explain import Explanation
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.triggers.ledger import PauseTrigger
+from airflow_provider_schemamig.web import runs
 from tests.support.airflow.fake_verbs import FakeVerbs, install
 from tests.support.airflow.runs import Answer, RunDag
 
@@ -174,10 +176,19 @@ def test_with_hold_zero_contract_is_the_last_task(run_dag: RunDag, verbs: FakeVe
 
 @pytest.mark.some(2, of="flows of Airflow")
 def test_a_rejected_approval_skips_everything_after_it(run_dag: RunDag, verbs: FakeVerbs) -> None:
-    person = Answer("Reject")
+    seen: dict[str, Any] = {}
+
+    def look(task: Any) -> None:
+        """As our page does, for the plan of this environment, for another plan, and for another environment of the same run."""
+        for name, planned_by, plan in (("it", "upgrade", "d"), ("plan", "upgrade", "e"), ("group", "other", "d")):
+            claim = f"airflow:{task.dag_id}/{task.run_id}/{planned_by}.preflight"
+            seen[name] = getattr(runs.waiting_approval(claim, plan * 64), "task_id", None)
+
+    person = Answer("Reject", look)
     person.start()
     found = upgrade(run_dag, gate="approval")
     assert person.question is not None
+    assert seen == {"it": "upgrade.approval", "plan": None, "group": None}
     assert "Upgrade /lake?" in person.question
     assert "- `flights`: add gate STRING (instant)" in person.question
     assert "- 1.1.0: Gates are known." in person.question
@@ -194,7 +205,9 @@ def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:
     person.start()
     found = upgrade(run_dag, gate="approval")
     assert states(found, "approval", "ledger_approval", "promote", "cutover_and_commit") == ["success", "skipped", "success", "success"]
-    assert verbs.calls["promote"][0]["approved_by"] == "ann"
+    (promoted,) = verbs.calls["promote"]
+    assert (promoted["approved_by"], promoted["approved_plan"]) == ("ann", "d" * 64)
+    assert promoted["asked_at"] < pendulum.now("UTC")
 
 
 @pytest.mark.some(2, of="flows of Airflow")

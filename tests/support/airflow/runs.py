@@ -29,11 +29,13 @@ def hurry(task: Any) -> None:
 
 
 class Answer(threading.Thread):
-    """A person at Airflow's page, who answers the run's question through the route that the page calls."""
+    """A person at Airflow's page, who answers the run's question through the route that the page calls. ``look``: is called with the task
+    that asks, before the answer."""
 
-    def __init__(self, option: str) -> None:
+    def __init__(self, option: str, look: Callable[[Any], None] = lambda task: None) -> None:
         super().__init__(daemon=True)
         self.option = option
+        self.look = look
         self.question: str | None = None
         self._asked_by: Any = None
 
@@ -59,6 +61,7 @@ class Answer(threading.Thread):
                 return False
             question = f"{waiting[0].subject}\n{waiting[0].body}"
             self._asked_by = waiting[0].ti_id
+            self.look(waiting[0].task_instance)
             self._respond(waiting[0].task_instance, session)
         self.question = question
         return False

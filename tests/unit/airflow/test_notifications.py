@@ -64,9 +64,10 @@ def sent() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def context() -> Any:
-    ti = SimpleNamespace(
-        dag_id="up", run_id="r1", task_id="t", map_index=-1, xcom_push=lambda *a: None, xcom_pull=lambda **_: {"responded_by_user": "ann"}
-    )
+    def pull(key: str = "", **_: Any) -> Any:
+        return None if key else {"responded_by_user": "ann"}
+
+    ti = SimpleNamespace(dag_id="up", run_id="r1", task_id="t", map_index=-1, xcom_push=lambda *_, **__: None, xcom_pull=pull)
     return {"ti": ti, "params": {}}
 
 
@@ -151,6 +152,9 @@ def test_the_gate_of_the_ledger_tells_what_to_type(verbs: FakeVerbs, sent: Any, 
 def test_the_gate_in_airflow_tells_the_plan_and_the_page(sent: Any, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow's own code calls the notifiers of an approval; here its database is not asked."""
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **_: None)
+    monkeypatch.setattr(
+        "airflow_provider_schemamig.operators.gate._request_shown", lambda task, _: SimpleNamespace(body=task.body, assigned_users=None)
+    )
     monkeypatch.setattr("airflow_provider_schemamig.operators.gate.offer_plan", lambda *_: None)
     monkeypatch.setattr("airflow_provider_schemamig.operators.gate.page_of", lambda ti, task: "http://af/t")
     notifier = SchemamigNotifier(via=Recorded(sent, "{{ schemamig.subject }} {{ schemamig.text }} {{ schemamig.environment }}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pendulum
 import pytest
 
 from tests.support.lake import Lake, make_lake
@@ -33,8 +34,11 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Any:
         answers: list[tuple[str, bool]] = []  # noqa: RUF012
         waits = True
 
-        def found(self, claimed_by: str) -> runs.WaitingApproval | None:
-            return runs.WaitingApproval("schemamig_upgrade", "run", "upgrade.approval", -1, self.assigned) if self.waits else None
+        asked_at = pendulum.now("UTC")
+
+        def found(self, claimed_by: str, plan_digest: str) -> runs.WaitingApproval | None:
+            found = runs.WaitingApproval("schemamig_upgrade", "run", "upgrade.approval", -1, self.asked_at, self.assigned)
+            return found if self.waits else None
 
     waiting = Waiting()
     waiting.answers = []
@@ -99,6 +103,9 @@ def test_a_rejected_plan_says_so_and_takes_no_answer_any_more(page: Page, lake: 
 
 def test_a_rejected_plan_is_approved_where_its_gate_asks_again(page: Page, lake: Lake, airflow: Any) -> None:
     page.post("/env/lake/reject", plan(page))
+    answer = page.post("/env/lake/approve", plan(page))
+    assert answer.status_code == 409 and answer.json()["error"]["code"] == "plan_rejected", "it has asked since before the no"
+    airflow.asked_at = pendulum.now("UTC")
     assert 'data-verb="approve"' in page.view("/env/lake/deployments/newest"), "it was cleared, and waits"
     assert page.post("/env/lake/approve", plan(page)).status_code == 200
     deployment = page.document("lake", "deployment")["deployment"]

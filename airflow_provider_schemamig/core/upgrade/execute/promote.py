@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pendulum
 
@@ -36,10 +36,23 @@ _ROLL_BACK = (
 )
 
 
-def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str, *, again: bool = False) -> Approval:
+@dataclass(frozen=True, slots=True)
+class GateAnswer:
+    """A yes that was given elsewhere. ``plan``: the digest of what was asked about, None where the gate does not say; ``asked_at``: since
+    when it asks: a no since then is the last word."""
+
+    by: str
+    plan: str | None
+    asked_at: pendulum.DateTime
+
+
+def approve(
+    env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str, *, asked_at: pendulum.DateTime | None = None
+) -> Approval:
     """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is another plan, or it is over.
 
-    The beginning that status, report and logs show of it will do. A rejected one is refused, too, unless its gate asks ``again``.
+    The beginning that status, report and logs show of it will do. A rejected one is refused, too, unless its gate asked again since then,
+    at ``asked_at``.
     """
     ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
@@ -49,9 +62,8 @@ def approve(env: EnvironmentRoot, generation: Generation, digest: str, approved_
         _check_digest(deployment, digest)
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
-        if not again:
-            check_not_rejected(deployment)
-        elif deployment.rejected is not None:
+        check_not_rejected(deployment, asked_at)
+        if deployment.rejected is not None:
             return [Put(replace(deployment, rejected=None)), Put(Approval(generation, current, approved_by, approved_at))]
         known = state.approvals.get(generation)
         return [] if known is not None and known.plan_digest == current else [Put(Approval(generation, current, approved_by, approved_at))]
@@ -84,10 +96,10 @@ def _check_digest(deployment: Deployment, digest: str) -> None:
         raise PlanChanged(approved=digest, current=current, generation=deployment.generation)
 
 
-def check_not_rejected(deployment: Deployment) -> None:
-    """Raise PlanRejected where the last word on its plan was a no."""
+def check_not_rejected(deployment: Deployment, asked_at: pendulum.DateTime | None = None) -> None:
+    """Raise PlanRejected where the last word on its plan was a no. ``asked_at``: since when its gate asks, if it does."""
     no = deployment.rejected
-    if no is not None:
+    if no is not None and (asked_at is None or asked_at <= no.at):
         at = minute_of(no.at.isoformat())
         raise PlanRejected(generation=deployment.generation, plan=deployment.plan_digest, by=no.by, at=at, why=no.why)
 
@@ -99,11 +111,11 @@ def is_approved(state: State, generation: Generation) -> bool:
     return approval is not None and approval.plan_digest == deployment.plan_digest
 
 
-def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: str | None = None, bundle: str | None = None) -> State:
-    """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked one: ``PlanChanged``.
+def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateAnswer | None = None, bundle: str | None = None) -> State:
+    """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked or approved one: ``PlanChanged``.
 
-    ``by``: who promotes it; ``approved_by``: who approved its plan elsewhere, ``bundle``: of the run that does it; both are recorded.
-    Raises Paused.
+    ``by``: who promotes it; ``answer``: the approval of its plan elsewhere, ``bundle``: of the run that does it; both are recorded.
+    Raises PlanRejected, Paused.
     """
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
@@ -121,10 +133,12 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
         _check_plan(env, state, deployment, plan)
         check_built(env, state, deployment, plan)
         leader = Leader(generation, next_epoch(state), pendulum.now("UTC"))
-        if approved_by is None:
+        if answer is None:
             approval = state.approvals.get(generation) if is_approved(state, generation) else None
-        else:  # the last word, also after a no: the gate asked again
-            approval = Approval(generation, deployment.plan_digest, approved_by, leader.since)
+        else:
+            _check_digest(deployment, answer.plan or deployment.plan_digest)
+            check_not_rejected(deployment, answer.asked_at)
+            approval = Approval(generation, deployment.plan_digest, answer.by, leader.since)
         who = by if approval is None else approval.approved_by
         promoted = replace(
             deployment,
@@ -134,7 +148,7 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, approved_by: 
             promoted_from=bundle,
             rejected=None,
         )
-        return [Put(leader), Put(promoted), *([] if approved_by is None or approval is None else [Put(approval)])]
+        return [Put(leader), Put(promoted), *([] if answer is None or approval is None else [Put(approval)])]
 
     return ledger.transact(decide)
 

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fen
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch
@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import Pace
-from airflow_provider_schemamig.core.upgrade.context.context import StageResult
+from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Sta
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, record_fill, replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, copy_rows, unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import FILL
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 #: Makes the runner when the first stage needs Spark; schema-only work never calls it.
 Jobs = Callable[[], JobRunner]
@@ -62,11 +62,19 @@ class Filling:
 
 
 def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
-    """Fill replacements and copy rewrites of ``collections``; one result each."""
+    """Fill replacements and copy rewrites of ``collections``; one result each, but for what a twin had committed meanwhile.
+
+    Raises WrongState where the generation was given up meanwhile, whatever was met in its tables then.
+    """
     found: list[StageResult] = []
     for kind, run in BUILDERS.items():
         own = {stage.collection for stage in filling.plan.of_kind(kind)}
-        found += run(filling, [name for name in collections if name in own])
+        try:
+            found += run(filling, [name for name in collections if name in own])
+        except SchemamigError:
+            if deployment_of(filling.ledger.state(), filling.deployment.generation).state is not DeploymentState.COMMITTED:
+                unless_over(filling.ledger, filling.deployment.generation, None)
+                raise
     now, generation = pendulum.now("UTC"), filling.deployment.generation
     entries = [
         HistoryEntry.ended(done.kind, now.subtract(seconds=done.seconds), collection=done.collection, generation=generation, at=now)

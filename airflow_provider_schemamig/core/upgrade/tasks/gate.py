@@ -23,10 +23,13 @@ def approve(
     by: str | None = None,
     *,
     reason: str | None = None,
-    again: bool = False,
+    asked_at: pendulum.DateTime | None = None,
 ) -> Approval:
-    """Record a person's approval of plan ``digest`` (or its first twelve digits) for ``generation``; ``again``: also after a no."""
-    approval = promotion.approve(env, generation, digest, by or getpass.getuser(), again=again)
+    """Record a person's approval of plan ``digest`` (or its first twelve digits) for ``generation``.
+
+    ``asked_at``: since when a gate waits for it: also after a no from before that.
+    """
+    approval = promotion.approve(env, generation, digest, by or getpass.getuser(), asked_at=asked_at)
     detail = because(approval.plan_digest, reason)
     about: dict[str, Any] = {"generation": generation, "detail": detail, "who": approval.approved_by}
     append_history(env, HistoryEntry.ended("approve", approval.approved_at, **about))

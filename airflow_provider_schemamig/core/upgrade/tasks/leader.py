@@ -77,19 +77,22 @@ def promote(
     generation: Generation,
     *,
     approved_by: str | None = None,
+    approved_plan: str | None = None,
+    asked_at: pendulum.DateTime | None = None,
     bundle: str | None = None,
     listen: Listener = silent,
 ) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked.
 
-    ``approved_by``: who approved that plan elsewhere; ``bundle``: the bundle of DAG files, with its version, whose run does it.
+    ``approved_by``: who approved it elsewhere, which plan that was, and since when that was asked: a rejection after that is the last
+    word. ``bundle``: the bundle of DAG files, with its version, whose run does it. Raises PlanChanged, PlanRejected, Paused.
     """
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
-    approver = None if approved_by is None else blank_typed(approved_by)
+    answer = None if approved_by is None else promotion.GateAnswer(blank_typed(approved_by), approved_plan, asked_at or started)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     by = env.who or here()
     try:
-        state = pace.until_done(lambda: promotion.promote(env, generation, by, approver, bundle))
+        state = pace.until_done(lambda: promotion.promote(env, generation, by, answer, bundle))
     except LedByAnother as fenced:
         return led_past(ledger.state(), generation, fenced)
     deployment = deployment_of(state, generation)

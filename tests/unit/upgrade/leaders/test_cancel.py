@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade.errors import WrongState
+from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.lake import no_spark
@@ -124,9 +125,26 @@ def test_a_gate_that_asks_again_takes_a_rejection_back(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
     generation = claimed(lake, lake.second)
     digest = commands.plan_digest(lake.env, generation)
+    before = pendulum.now("UTC")
     commands.reject(lake.env, generation, digest, "ann")
-    commands.approve(lake.env, generation, digest, "bob", again=True)
+    with pytest.raises(PlanRejected):
+        commands.approve(lake.env, generation, digest, "bob", asked_at=before)
+    commands.approve(lake.env, generation, digest, "bob", asked_at=pendulum.now("UTC"))
     assert commands.approved(lake.env, generation)
+
+
+def test_an_answer_to_a_gate_that_asked_before_a_rejection_or_about_another_plan_promotes_nothing(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest, before = commands.plan_digest(lake.env, generation), pendulum.now("UTC")
+    with pytest.raises(PlanChanged):
+        commands.promote(lake.env, generation, approved_by="bob", approved_plan="0" * 64, asked_at=before)
+    commands.reject(lake.env, generation, digest, "ann")
+    with pytest.raises(PlanRejected, match="ann"):
+        commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, asked_at=before)
+    assert lake.state.leader is None or lake.state.leader.generation < generation
+    commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, asked_at=pendulum.now("UTC"))
+    assert lake.state.deployments[generation].promoted_by == "bob"
 
 
 @pytest.mark.parametrize("claim_id", [None, "airflow:d/r"])

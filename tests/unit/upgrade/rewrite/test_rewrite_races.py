@@ -101,6 +101,19 @@ def test_twin_copies_at_every_write_of_the_copy(deployed: Rewritten, tmp_path: P
     sweep(deployed, tmp_path, preflight, lambda found: preflight(found.env, jobs()), check, tries)
 
 
+def test_twin_goes_all_the_way_at_every_write_of_an_upgrade(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
+    """A process that stood still meanwhile finds the release committed, and says so, wherever it stood."""
+
+    def whole_way(env: Environment, runner: RowJobs) -> object:
+        return commands.upgrade(env, deployed.lake.second, jobs=runner, claim_id="run")
+
+    def check(found: Rewritten, error: BaseException | None) -> None:
+        assert error is None, error
+        there_and_back(found)
+
+    sweep(deployed, tmp_path, whole_way, lambda found: again(lambda: whole_way(found.env, jobs())), check, tries)
+
+
 def test_twin_commits_at_every_write_of_a_tail_round(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     """The gate opened while the tail was at work, and the other process went all the way."""
     start = deployed.copy(tmp_path / "start")
