@@ -42,7 +42,7 @@ class Backup:
 
 
 def backup(env: EnvironmentRoot, folder: str) -> Backup:
-    """Copy the ledger as of now to ``folder`` (a path or URI without a backup in it); killed, it may be run again.
+    """Copy the ledger as of now to ``folder`` (a path or URI without a backup of anything else); killed, it may be run again.
 
     A ledger whose rows are damaged is copied, too, with a note: that is what to do before repairing it. Raises BackupUnusable,
     LedgerDamaged where a file of the ledger cannot be read, and as reading does.
@@ -52,12 +52,14 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
     rows = reader.table.scan()
     place = EnvironmentRoot.open(folder, env.options)
     target = place.store()
-    if target.exists(_MANIFEST):
-        raise _taken(folder)
     _check_free(place, env, folder)
     source = env.store()
     checksums = {}
     keys = list(_keys(reader, source, version))
+    if target.exists(_MANIFEST):
+        made = _manifest(target, folder)
+        if (made.version, made.uri, set(made.checksums)) != (version, env.location.uri, {*keys}):
+            raise _taken(folder)
     for key in keys:  # before anything is written
         if target.exists(_kept_as(key)) and target.get(_kept_as(key)) != _of_the_ledger(source, key):
             raise _of_something_else(folder, key)

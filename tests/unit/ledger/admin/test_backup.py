@@ -203,7 +203,9 @@ def test_two_restores_of_one_backup_make_one_ledger(lake: LedgerWriter, tmp_path
 
 
 def test_a_backup_is_never_written_over_another(lake: LedgerWriter, tmp_path: Path) -> None:
-    backup(lake.env, str(tmp_path / "backup"))
+    made = backup(lake.env, str(tmp_path / "backup"))
+    assert backup(lake.env, str(tmp_path / "backup")) == made, "a try that could not say that it was done"
+    lake.transact(lambda state: [Put(counter(99))])
     with pytest.raises(BackupUnusable, match="already"):
         backup(lake.env, str(tmp_path / "backup"))
 
