@@ -13,8 +13,9 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import label_of
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
-from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, STATS_COLUMNS, STATS_COUNT
+from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, STATS_COLUMNS
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import STATS_COUNT
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import MAPPING_MODE
 from airflow_provider_schemamig.core.storage import ReadStore, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot

@@ -18,8 +18,9 @@ from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDe
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
 from airflow_provider_schemamig.core.delta.names import unenforced_not_nulls
 from airflow_provider_schemamig.core.delta.needs import needed_features
-from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_property, check_retentions
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import check_property, check_retentions
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import unusable_in

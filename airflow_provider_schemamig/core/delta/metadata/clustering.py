@@ -13,8 +13,9 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.names import logical_path, physical_name
-from airflow_provider_schemamig.core.delta.properties import STATS_COLUMNS, STATS_COUNT, name_parts, stats_columns
+from airflow_provider_schemamig.core.delta.properties import STATS_COLUMNS, name_parts, stats_columns
 from airflow_provider_schemamig.core.schema.delta_rules.properties import INDEXED_COLUMNS
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import STATS_COUNT
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING, CLUSTERING_DOMAIN, with_required
 
 FEATURES = with_required(CLUSTERING)

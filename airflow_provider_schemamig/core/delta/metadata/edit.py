@@ -18,11 +18,12 @@ from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft,
 from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed, forbids_now
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.delta.needs import needed_features
-from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, check_retentions
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import check_retentions
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.unusable import refuse_check, refuse_default

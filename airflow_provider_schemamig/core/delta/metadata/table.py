@@ -6,7 +6,7 @@ from airflow_provider_schemamig.core.delta.metadata.clustering import check_clus
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster, NotInstant
 from airflow_provider_schemamig.core.delta.names import logical_path
-from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, UnsupportedProperty, check_property
+from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
     AddForeignKey,
@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     DropKey,
     SetProperty,
 )
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import UnsupportedProperty, check_property
 from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT_HOURS, hours_of, longer
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.tokens import BrokenText

@@ -14,7 +14,6 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
-from airflow_provider_schemamig.core.delta.properties import check_retentions
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -27,6 +26,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create as Create
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import check_retentions
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.diff.phases import Phases
 from airflow_provider_schemamig.core.schema.model import Declaration

@@ -199,8 +199,10 @@ def test_no_backup_is_made_in_an_environment_or_in_a_table(run: Run, unchanged: 
         assert (error["next"].split(",")[0], "restore" in error["next"]) == ("Give a folder of its own", False)
 
 
-def test_a_second_backup_in_one_folder_is_told_of_backups_and_not_of_a_restore(run: Run, unchanged: Path, tmp_path: Path) -> None:
-    assert run("ledger", "backup", "--env", unchanged, tmp_path / "kept").exit_code == 0
-    error = refused(run, "ledger", "backup", "--env", unchanged, tmp_path / "kept", code="backup_unusable")
+def test_a_second_backup_in_one_folder_is_told_of_backups_and_not_of_a_restore(run: Run, env: Path, tmp_path: Path) -> None:
+    for _ in range(2):  # of one state of the ledger it is the same one
+        assert run("ledger", "backup", "--env", env, tmp_path / "kept").exit_code == 0
+    assert run("pause", "--env", env).exit_code == 0
+    error = refused(run, "ledger", "backup", "--env", env, tmp_path / "kept", code="backup_unusable")
     assert error["message"] == f"no backup is made in {tmp_path / 'kept'}: there is a backup already."
     assert "a backup never overwrites what is there" in error["next"]

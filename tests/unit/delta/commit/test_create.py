@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.delta.commit.create import TableExists, cre
 from airflow_provider_schemamig.core.delta.features import effective_features
 from airflow_provider_schemamig.core.delta.log.head import read_head, table_exists
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.delta.properties import UnsupportedProperty
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import UnsupportedProperty
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Array, Check, Field, Primitive, Struct
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store

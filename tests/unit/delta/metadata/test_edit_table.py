@@ -7,7 +7,6 @@ import pytest
 from airflow_provider_schemamig.core.delta.features import effective_features
 from airflow_provider_schemamig.core.delta.metadata.edit import edit, sealed, unsealed
 from airflow_provider_schemamig.core.delta.metadata.errors import ColumnInUse, NotInstant
-from airflow_provider_schemamig.core.delta.properties import UnsupportedProperty, check_property
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.schema.changes import (
     AddCheck,
@@ -27,6 +26,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetProperty,
 )
 from airflow_provider_schemamig.core.schema.delta_rules.properties import SAFE
+from airflow_provider_schemamig.core.schema.delta_rules.property_values import UnsupportedProperty, check_property
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Array, Check, Field, Key, Map, Primitive

@@ -259,6 +259,27 @@ def test_a_file_that_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPat
     assert "schema.sql cannot be read: Permission denied" in refusal.message
 
 
+@pytest.mark.parametrize(
+    "properties, told",
+    [
+        ("'delta.logRetentionDuration' = 'interval 10 dayz'", "cannot be set to 'interval 10 dayz'"),
+        ("'delta.enableChangeDataFeed' = 'yes'", "cannot be set to 'yes'"),
+        (
+            "'delta.deletedFileRetentionDuration' = 'interval 10 days', 'delta.logRetentionDuration' = 'interval 5 days'",
+            "removed files would be kept for longer than the log",
+        ),
+    ],
+)
+def test_a_value_of_a_property_that_no_table_takes_is_refused_where_the_release_is_checked(
+    tmp_path: Path, properties: str, told: str
+) -> None:
+    """Once it is frozen and merged, only another release mends it."""
+    product = Product(tmp_path / "product")
+    folder = product.release("1.0.0", f"CREATE TABLE p (id INT) TBLPROPERTIES ({properties});")
+    found = [refusal for refusal in check(folder) if refusal.code == "unsupported_property"]
+    assert [(refusal.collection, told in refusal.message) for refusal in found] == [("p", True)]
+
+
 def test_everything_is_reported_at_once(folder: Path) -> None:
     append("release.toml", "x = 1\n")(folder)
     [toml] = check(folder)
