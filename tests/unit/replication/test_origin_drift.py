@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,12 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import OriginDrifted
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore.restore import restore
-from tests.support.replicas import Replicas, make_replicas
+from tests.support.lake import Crash
+from tests.support.replicas import EAGER, Replicas, make_replicas
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
+from tests.support.tables import foreign
+from tests.unit.replication.test_older_writers import stamp
 
 TRIPS = CollectionName("trips")
 #: The backfill of y, whose DEFAULT is 7.
@@ -114,3 +119,76 @@ def test_rows_of_an_attempt_that_was_given_up_half_way_are_brought_once_it_is_ma
     (state,) = two.bring("a", "b").states
     assert state.pause is None
     assert_equal(two)
+
+
+TABLE = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING{}, PRIMARY KEY (id));"
+
+
+def test_a_row_of_an_attempt_over_two_releases_is_brought_with_the_columns_of_both(tmp_path: Path) -> None:
+    """The attempt was given up, and the releases were made one by one since."""
+    steps = [("", ""), (", y STRING", 'evolution("trips")'), (", y STRING, z STRING", 'evolution("trips")')]
+    two = make_replicas(tmp_path, *((TABLE.format(columns), step) for columns, step in steps))
+    two.insert("a", {"id": 1, "v": "v1"})
+    two.bring("a", "b")
+    generation = commands.preflight(two.env("a"), two.folders[2], jobs=two.runner, end_hold=True).generation
+    assert generation is not None
+    commands.promote(two.env("a"), generation)
+    commands.expand(two.env("a"), generation)
+    two.insert("a", {"id": 2, "v": "v2", "y": "y", "z": "kept"})
+    commands.rollback(two.env("a"), jobs=two.runner)
+    for number in (2, 3):
+        two.upgrade("a", "b", to=number, end_hold=True)
+    two.bring("a", "b", settings=replace(EAGER, depth=9))
+    assert_equal(two)
+
+
+def test_a_property_that_somebody_sets_while_an_upgrade_is_under_way_is_no_drift(tmp_path: Path) -> None:
+    two = make_replicas(tmp_path, (TABLE.format(""), ""), (TABLE.format(", y STRING"), 'evolution("trips")'))
+    two.insert("a", {"id": 1, "v": "kept"})
+    two.bring("a", "b")
+    generation = commands.preflight(two.env("a"), two.folders[1], jobs=two.runner).generation
+    assert generation is not None
+    commands.promote(two.env("a"), generation)
+    commands.expand(two.env("a"), generation)
+    tables.set_property(two.path("a"), "delta.logRetentionDuration", "interval 33 days")
+    for number in (2, 3):
+        row = {"id": number, "v": "by a handle", "y": None}
+        tables.Statement(tables.snapshot(two.path("a")), [row], None, None, stamp(two, "1.0.0")).commit()
+        assert two.state("a", "b").pause is None
+    assert [row["id"] for row in two.rows("b")] == [1, 2, 3]
+
+
+def test_a_row_without_a_column_that_came_back_beside_another_one_that_is_accepted_waits_for_a_restore(tmp_path: Path) -> None:
+    two = make_replicas(tmp_path, (TABLE.format(", x STRING"), ""))
+    two.insert("a", {"id": 1, "v": "v", "x": "x"})
+    two.bring("a", "b")
+    tables.add_column(two.path("a"), "y")
+    both = foreign.live_schema(two.path("a"))
+    foreign.drop_column(two.path("a"), "x")
+    two.insert("a", {"id": 2, "v": "v", "y": "y"})
+    tables.alter(two.path("a"), schemaString=json.dumps({"type": "struct", "fields": both}))
+    two.insert("a", {"id": 3, "v": "kept", "x": "x", "y": "y"})
+    accepted(two)
+    pause = two.state("a", "b").pause
+    assert pause is not None
+    assert (pause.reason, pause.detail) == (PauseReason.ORIGIN_DRIFT, "x: expected STRING, found nothing, for a while")
+    restore(two.env("a"), two.env("b"), TRIPS, jobs=two.runner)
+    assert_equal(two)
+
+
+def test_what_the_end_of_a_hold_takes_away_is_no_drift_wherever_it_is_cut_short(tmp_path: Path) -> None:
+    """For the first copy, that is: a stream that has begun passes over these commits."""
+    start = make_replicas(tmp_path / "start", (TABLE.format(", d STRING"), ""), (TABLE.format(""), 'evolution("trips", drop=["d"])'))
+    start.insert("a", {"id": 1, "v": "kept", "d": "d"})
+    start.upgrade("a", "b", to=2, end_hold=False)
+    for moment in range(1, 30):
+        two = start.copy(tmp_path / str(moment))
+        try:
+            commands.contract(two.lakes["a"].crashing_at(moment), at_once=True)
+        except Crash:
+            pass
+        else:
+            return
+        pause = two.state("a", "b").pause
+        assert pause is None or pause.reason is not PauseReason.ORIGIN_DRIFT, f"killed at moment {moment}: {pause.detail}"
+    raise AssertionError("the hold never ended")

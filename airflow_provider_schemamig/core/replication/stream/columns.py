@@ -80,7 +80,11 @@ class Columns:
         self._entries = state.schemas_of(self._shard)
         self._shown.clear()
         self._generations = frozenset(state.deployments)
-        self._in_flight = _in_flight_from(self._store, state.intents_of(self._shard), self._upto)
+        intents = state.intents_of(self._shard)
+        self._in_flight = _in_flight_from(self._store, intents, self._upto)
+        #: What the table may be on its way to by the end of a hold: that takes away what no release has any more.
+        contracts = [found for found in intents if isinstance(found, TransitionIntent) and found.kind is IntentKind.CONTRACT]
+        self._contracted = tuple(Shape(other) for found in contracts for other in found.leads_to)
 
     def in_flight(self, version: int) -> bool:
         """Return whether an upgrade that has not come to its end had changed the table by ``version``.
@@ -136,7 +140,9 @@ class Columns:
                 return before
             if entry.since_table_version <= version and _missing(there, entry).intersection(_taken_names(before, entry)):
                 return before
-        return next((found for found, new in later if new & shown), entry)
+        # Of releases that follow each other, the first one that has all that is there: the attempt may have gone over several.
+        found, new = max(later, key=lambda item: len(item[1] & shown), default=(entry, frozenset()))
+        return found if new & shown else entry
 
     def absent(self, entry: SchemaEntry) -> frozenset[ColumnPath]:
         """Return the fields that came with ``entry`` and that the table does not have yet, at the last version looked at.
@@ -175,18 +181,24 @@ class Columns:
     def lost(self, version: int) -> OriginDrift | None:
         """Return what keeps a row written at ``version`` from being read; None if nothing does.
 
-        It is columns that were gone, or others, before all was put right again.
+        It is columns that were gone, or others, before all was put right again: of changes that were accepted those alone that are back.
         """
         if self._astray is None:
             return None
         assert self._good is not None  # or nobody could have gone astray
         found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
+        if self._accepted is not None:
+            back = _all_in_files(self._good).items() & _all_in_files(_physical(self._accepted)).items()
+            away = dict(back).keys() - {path for path, names in back if names in _all_in_files(self._astray).values()}
+            found = [difference for difference in found if difference.path in away]
         return OriginDrift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
 
     def drift_at(self, head: Head) -> OriginDrift | None:
         """Return how the columns of ``head`` are not those of the row that is valid at its version; None if they are."""
-        valid = _valid(self._entries, head.version)
-        differences = () if valid is None else _told(_physical(valid), self._columns_of(head.metadata))
+        valid, live = _valid(self._entries, head.version), self._columns_of(head.metadata)
+        if isinstance(live, Shape) and any(not _differences(other, replace(live, stored={})) for other in self._contracted):
+            return None
+        differences = () if valid is None else _told(_physical(valid), live)
         return OriginDrift(head.version, differences) if differences else None
 
     def begin(self, after: int) -> OriginDrift | None:
@@ -202,11 +214,19 @@ class Columns:
                 return None
             for version in range(after, valid.since_table_version - 1, -1):
                 commit = read_commit(self._store, version)
-                if commit.metadata is not None:
-                    return None if self._is_ours(commit) else self._take(commit, _physical(valid))
+                if commit.metadata is not None and self._is_ours(commit):
+                    return None
+                if commit.metadata is not None and not self._leaves_columns(commit):
+                    return self._take(commit, _physical(valid))
         except LogTruncated:
             pass
         return None
+
+    def _leaves_columns(self, commit: LogCommit) -> bool:
+        """Return whether a commit with metaData left the columns as they were: it changed properties, say."""
+        assert commit.metadata is not None
+        before = self._columns_of(read_head(self._store, commit.version - 1).metadata) if commit.version else ""
+        return isinstance(before, Shape) and self._is(before, commit.metadata)
 
     def take(self, commit: LogCommit) -> OriginDrift | None:
         """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
@@ -229,7 +249,7 @@ class Columns:
             self._astray, self._accepted = live, None
             return None
         if later is not None and later.since_table_version <= self._upto:
-            self._astray, self._accepted = None, later
+            self._astray, self._accepted = live if isinstance(live, Shape) else None, later
             return None
         return OriginDrift(commit.version, _told(good, live))
 
@@ -299,6 +319,11 @@ def _differences(expected: Shape, found: Shape) -> tuple[Difference, ...]:
         *live_differences(_only_columns(expected.declaration), _only_columns(found.declaration)),
         *(Difference(path, "the column of before", "another one of its name") for path in other),
     )
+
+
+def _all_in_files(columns: Shape) -> dict[str, tuple[str, ...]]:
+    """Return what each field, at any depth, is known by in the data files."""
+    return {path: path_in_files(path, columns.stored) for path, _ in walk(columns.fields)}
 
 
 def _told(expected: Shape, found: Shape | str) -> tuple[str, ...]:
