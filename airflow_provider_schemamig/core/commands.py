@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as rebuild_ledger
     from airflow_provider_schemamig.core.upgrade.table_changes import table_changes, tables_now
     from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
-    from airflow_provider_schemamig.core.upgrade.tasks.gate import approve, reject
+    from airflow_provider_schemamig.core.upgrade.tasks.gate import approve, reject, rejected_at
     from airflow_provider_schemamig.core.upgrade.tasks.leader import (
         cancel,
         change,
@@ -138,6 +138,7 @@ _HOMES = {
     "refresh": ("replication.cluster.registry", "refresh"),
     "rehearsal": ("testing.rehearse", "rehearsal"),
     "reject": ("upgrade.tasks.gate", "reject"),
+    "rejected_at": ("upgrade.tasks.gate", "rejected_at"),
     "replicate_once": ("replication.replicate", "replicate_once"),
     "restore_ledger": ("ledger.admin.backup", "restore"),
     "restore_rows": ("replication.restore.restore", "restore"),
@@ -225,6 +226,7 @@ __all__ = [
     "refresh",
     "rehearsal",
     "reject",
+    "rejected_at",
     "replicate_once",
     "restore_ledger",
     "restore_rows",

@@ -1,4 +1,4 @@
-"""What an approval asks about, as its task pushes it: an answer counts for these plans alone, whatever is planned while it waits."""
+"""What an approval asks about, as its task pushes it: an answer counts for that alone, whatever is planned or said while it waits."""
 
 from __future__ import annotations
 
@@ -18,38 +18,47 @@ ASKED = "asked"
 
 @dataclass(frozen=True, slots=True)
 class AskedPlan:
+    """``rejected_at``: of the no that stood when it asked; None: there was none."""
+
     generation: int
     plan_digest: str
+    rejected_at: pendulum.DateTime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPlans:
-    """``at``: since when it asks. ``plans``: by the id of the task that planned."""
-
-    at: pendulum.DateTime
-    plans: Mapping[str, AskedPlan]
-
-    @classmethod
-    def of_now(cls, context: Context, planned_by: Mapping[str, str]) -> AskedPlans:
-        """Return what these tasks of the run have planned, without those that had nothing to do."""
-        plans = {}
-        for task_id in planned_by:
-            generation, digest = (context["ti"].xcom_pull(task_ids=task_id, key=key) for key in ("generation", "plan_digest"))
-            if generation is not None:
-                plans[task_id] = AskedPlan(int(generation), str(digest))
-        return cls(pendulum.now("UTC"), plans)
-
-    @classmethod
-    def from_xcom(cls, found: Mapping[str, Any]) -> AskedPlans:
-        plans = {task_id: AskedPlan(int(plan["generation"]), str(plan["plan_digest"])) for task_id, plan in found["plans"].items()}
-        return cls(pendulum.instance(datetime.fromisoformat(found["at"])), plans)
-
-    def to_xcom(self) -> dict[str, Any]:
-        plans = {task_id: {"generation": plan.generation, "plan_digest": plan.plan_digest} for task_id, plan in self.plans.items()}
-        return {"at": self.at.isoformat(), "plans": plans}
+#: By the id of the task that planned.
+AskedPlans = Mapping[str, AskedPlan]
 
 
-def pull_asked(context: Context, task_id: str) -> AskedPlans | None:
-    """Return what an approval of this run asked about; None if that task pushed nothing."""
-    found = context["ti"].xcom_pull(task_ids=task_id, key=ASKED)
-    return None if found is None else AskedPlans.from_xcom(found)
+def plan_line(generation: int, digest: str) -> str:
+    """Return the line that says which plan a text for people is about."""
+    return f"Generation {generation}, plan `{digest}`"
+
+
+def asked_from(found: Mapping[str, Any]) -> AskedPlans:
+    """Return what an approval pushed."""
+    return {
+        task_id: AskedPlan(
+            int(plan["generation"]),
+            str(plan["plan_digest"]),
+            None if plan["rejected_at"] is None else pendulum.instance(datetime.fromisoformat(plan["rejected_at"])),
+        )
+        for task_id, plan in found.items()
+    }
+
+
+def push_asked(context: Context, asked: AskedPlans) -> None:
+    """Push what an approval asks about."""
+    found = {
+        task_id: {
+            "generation": plan.generation,
+            "plan_digest": plan.plan_digest,
+            "rejected_at": None if plan.rejected_at is None else plan.rejected_at.isoformat(),
+        }
+        for task_id, plan in asked.items()
+    }
+    context["ti"].xcom_push(key=ASKED, value=found)
+
+
+def pull_asked(context: Context, task_id: str) -> AskedPlans:
+    """Return what an approval of this run asked about; nothing if that task pushed nothing."""
+    return asked_from(context["ti"].xcom_pull(task_ids=task_id, key=ASKED) or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
@@ -15,7 +15,7 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
-from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlans, pull_asked
+from airflow_provider_schemamig.links.asked_plans import AskedPlan, AskedPlans, plan_line, pull_asked, push_asked
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
@@ -36,9 +36,9 @@ class ApprovalOutdated(Refusal):
     """Airflow keeps the text and the assigned users of the first time that a task of a run asks, also when it is cleared."""
 
     code = "approval_outdated"
-    message = "the page of this approval shows what was asked at first in this run, and not plan {plan} or whom it is assigned to by now."
+    message = "the page of this approval shows what was asked at first in this run, and not what is asked by now: {plans}."
     next_action = "Trigger the DAG again: its run shows the plan of now. This run ends here, and has promoted nothing."
-    plan: str
+    plans: str
 
 
 class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
@@ -96,9 +96,9 @@ class PlanApprovalOperator(ApprovalOperator):
         self.plan_task_id = plan_task_id
 
     def execute(self, context: Context) -> Any:
-        asked = AskedPlans.of_now(context, self.asked())
-        self._check_shown(context, [plan.plan_digest for plan in asked.plans.values()] or self.plan_digest.split())
-        context["ti"].xcom_push(key=ASKED, value=asked.to_xcom())
+        asked = self._asked_now(context)
+        self._check_shown(context, [plan_line(plan.generation, plan.plan_digest) for plan in asked.values()] or self.plan_digest.split())
+        push_asked(context, asked)
         until = "somebody answers"
         if self.response_timeout is not None:
             until = (datetime.now(UTC) + self.response_timeout).strftime("%Y-%m-%d %H:%M UTC")
@@ -124,26 +124,60 @@ class PlanApprovalOperator(ApprovalOperator):
         """Return the environments whose plans are asked about, each by the task that planned."""
         return {self.plan_task_id: self.environment} if self.plan_task_id else {}
 
-    def _check_shown(self, context: Context, digests: Sequence[str]) -> None:
-        """Raise TaskRefused unless the page of the approval shows these plans, and to whom it is assigned."""
-        shown = _request_shown(self, context)
-        of_now = all(digest in (shown.body or "") for digest in digests) if digests else shown.body == self.body
+    def _asked_now(self, context: Context) -> AskedPlans:
+        """Return what was planned for each environment, without those that had nothing to do, and the no that stands against it.
+
+        Where an environment cannot be read, none is known of: if there is one, a yes is refused, and the approval has to be cleared. Raises
+        TaskRefused for a plan that was rejected before anybody was asked: who clears the task asks again.
+        """
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+        found = {}
+        for task_id, environment in self.asked().items():
+            generation, digest = (context["ti"].xcom_pull(task_ids=task_id, key=key) for key in ("generation", "plan_digest"))
+            if generation is None:
+                continue
+            rejected_at, number = None, as_generation(generation)
+            try:
+                env = SchemamigHook(environment).environment
+                rejected_at = commands.rejected_at(env, number)
+                if rejected_at is not None and context["ti"].try_number <= 1:
+                    commands.approved(env, number)
+            except Refusal as error:
+                self._refuse(error)
+            except SchemamigError as error:
+                self.log.warning("Whether somebody rejected the plan for %s is not known: %s", environment, visible(str(error)))
+            found[task_id] = AskedPlan(int(generation), str(digest), rejected_at)
+        return found
+
+    def _check_shown(self, context: Context, plans: Sequence[str]) -> None:
+        """Raise TaskRefused unless the page of the approval shows these plans, each of its generation, and to whom it is assigned.
+
+        Of one generation all that the text says of a plan holds: its way back gets no shorter. A text of somebody's own that names no plan
+        has to be the one of now.
+        """
+        shown, named = _request_shown(self, context), [plan for plan in plans if plan in (self.body or "")]
+        of_now = all(plan in (shown.body or "") for plan in named) if named else shown.body == self.body
         assigned = {user["id"] for user in self.assigned_users or ()}
         if not (of_now and {user.id for user in shown.assigned_users or ()} == assigned):
-            error = ApprovalOutdated(plan=", ".join(digest[:12] for digest in digests) or "of now")
-            self.log.error("%s", error)
-            raise TaskRefused(str(error), error)
+            self._refuse(ApprovalOutdated(plans="; ".join(plans) or "the plan of now"))
+
+    def _refuse(self, error: SchemamigError) -> NoReturn:
+        self.log.error("%s", error)
+        raise TaskRefused(str(error), error)
 
     def _record_rejection(self, context: Context, who: str) -> None:
         """Write into the environments' history who did not want the plans; the answer counts even if that cannot be written."""
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
-        environments, asked = self.asked(), pull_asked(context, self.task_id)
-        for task_id, plan in ({} if asked is None else asked.plans).items():
+        environments = self.asked()
+        for task_id, plan in pull_asked(context, self.task_id).items():
             environment, generation = environments[task_id], as_generation(plan.generation)
             try:
-                note = commands.reject(SchemamigHook(environment, who=who).environment, generation, plan.plan_digest, who).note
+                env = SchemamigHook(environment, who=who).environment
+                note = commands.reject(env, generation, plan.plan_digest, who, at_gate=True, rejected_at=plan.rejected_at).note
             except SchemamigError as error:
                 note = str(error)
             if note:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import lineage, run_notes
-from airflow_provider_schemamig.links.asked_plans import pull_asked
+from airflow_provider_schemamig.links.asked_plans import AskedPlan, pull_asked
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
@@ -58,18 +58,15 @@ class PromoteLeaderOperator(LeaderOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
-        from airflow_provider_schemamig.operators.gate import answered_by
 
-        given = context["ti"].xcom_pull(task_ids=self.approval_task_id) if self.approval_task_id else None
-        approver, asked = answered_by(given) or "", pull_asked(context, self.approval_task_id) if self.approval_task_id else None
-        plan = None if asked is None else asked.plans.get(self.plan_task_id)
+        approver, plan = self._answer(context)
         with self.deferred_while_paused():
             outcome = commands.promote(
                 self.hook.environment,
                 as_generation(self.generation),
                 approved_by=approver or None,
                 approved_plan=None if plan is None else plan.plan_digest,
-                asked_at=None if asked is None else asked.at,
+                rejected_at=None if plan is None else plan.rejected_at,
                 bundle=bundle_of(context),
                 listen=self.listener(),
             )
@@ -77,6 +74,19 @@ class PromoteLeaderOperator(LeaderOperator):
         subject = f"Generation {self.generation} of {self.environment} is promoted: from {found['from'] or 'nothing'} to {found['to']}"
         self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
         return found
+
+    def _answer(self, context: Context) -> tuple[str, AskedPlan | None]:
+        """Return who said yes, and to what; nobody where the approval was skipped: what it pushed is of an earlier try then."""
+        from airflow_provider_schemamig.operators.gate import answered_by
+
+        task_id = self.approval_task_id
+        if not task_id:
+            return "", None
+        ti = context["ti"]
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id])
+        if states.get(ti.run_id, {}).get(task_id) != "success":
+            return "", None
+        return answered_by(ti.xcom_pull(task_ids=task_id)) or "", pull_asked(context, task_id).get(self.plan_task_id)
 
 
 class ExpandOperator(LeaderOperator):

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.html.moments import back_to
 from airflow_provider_schemamig.core.html.render import blocked, once, size
+from airflow_provider_schemamig.links.asked_plans import plan_line
 from airflow_provider_schemamig.visible import visible
 
 #: Lines of one section; the report holds all of them.
@@ -61,7 +62,7 @@ def plan_markdown(plan: Mapping[str, Any], asked: PlanQuestion, now: datetime | 
     lines = [
         f"**{visible(plan['release'])} {way}** on `{asked.environment}`",
         "",
-        f"Generation {asked.generation}, plan `{plan['plan_digest']}`",
+        plan_line(asked.generation, plan["plan_digest"]),
     ]
     lines += _section("Why", _why(asked.reasons))
     lines += _section("What changes", _changes(plan["explanations"]))

@@ -130,8 +130,8 @@ async def throttle(place: Known, user: Controller, asked: LimitsAsked) -> JSONRe
 async def approve(place: Known, user: Controller, asked: PlanAsked) -> JSONResponse:
     """Approve a plan; an approval of Airflow's that waits for it is answered, too."""
     waiting = await _waiting(place, user, asked)
-    asked_at = None if waiting is None else waiting.asked_at.isoformat()
-    found = await reader.act(place, "approve", user.get_name(), **asked.model_dump(), asked_at=asked_at)
+    known = None if waiting is None or waiting.rejected_at is None else waiting.rejected_at.isoformat()
+    found = await reader.act(place, "approve", user.get_name(), **asked.model_dump(), rejected_at=known)
     if "error" not in found and waiting is not None:
         await asyncio.to_thread(runs.answer, waiting, user, approve=True)
         found = {"text": f"{found['text']} Airflow's approval is answered."}

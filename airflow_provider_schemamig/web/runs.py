@@ -30,7 +30,7 @@ from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import and_, select
 
 from airflow_provider_schemamig.exceptions import Refusal
-from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlans
+from airflow_provider_schemamig.links.asked_plans import ASKED, asked_from
 from airflow_provider_schemamig.links.plan import run_page
 from airflow_provider_schemamig.web.places import TAG
 
@@ -53,14 +53,14 @@ class RunNotStarted(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class WaitingApproval:
-    """An approval of Airflow's that waits for an answer, since ``asked_at``. ``assigned``: the ids of those who may give it; none:
-    whoever may trigger."""
+    """An approval of Airflow's that waits for an answer. ``rejected_at``: of the no that stood when it asked. ``assigned``: the ids of
+    those who may give it; none: whoever may trigger."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
-    asked_at: pendulum.DateTime
+    rejected_at: pendulum.DateTime | None
     assigned: frozenset[str] = frozenset()
 
 
@@ -145,12 +145,12 @@ def waiting_approval(claimed_by: str, plan_digest: str) -> WaitingApproval | Non
     )
     with create_session() as session:
         for task, detail, pushed in session.execute(query):
-            asked = AskedPlans.from_xcom(json.loads(pushed) if isinstance(pushed, str) else pushed)
-            plan = asked.plans.get(planned_by.partition("[")[0])
-            is_it = task.operator == "PlanApprovalOperator" and plan is not None and plan.plan_digest == plan_digest
-            if is_it and str(task.state) in _WAITING:
+            plan = asked_from(json.loads(pushed) if isinstance(pushed, str) else pushed).get(planned_by.partition("[")[0])
+            if plan is None or plan.plan_digest != plan_digest:
+                continue
+            if task.operator == "PlanApprovalOperator" and str(task.state) in _WAITING:
                 assigned = frozenset(str(user["id"]) for user in detail.assigned_users or ())
-                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index, asked.at, assigned)
+                return WaitingApproval(task.dag_id, task.run_id, task.task_id, task.map_index, plan.rejected_at, assigned)
     return None
 
 

@@ -56,11 +56,11 @@ def throttle(
     return _told(control, "has these limits" if any((*limits.values(), hours)) else "has no limits now")
 
 
-def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str, asked_at: str | None = None) -> dict[str, Any]:
-    """Record the approval; ``asked_at``: since when Airflow's own waits (ISO 8601). Raises PlanChanged where the plan is another one by
-    now."""
-    asked = None if asked_at is None else pendulum.instance(datetime.fromisoformat(asked_at))
-    approval = commands.approve(env, Generation(generation), plan, who, reason=reason, asked_at=asked)
+def approve(env: Environment, who: str, *, generation: int, plan: str, reason: str, rejected_at: str | None = None) -> dict[str, Any]:
+    """Record the approval; ``rejected_at``: of the no that stood when Airflow's own approval asked (ISO 8601). Raises PlanChanged where the
+    plan is another one by now."""
+    known = None if rejected_at is None else pendulum.instance(datetime.fromisoformat(rejected_at))
+    approval = commands.approve(env, Generation(generation), plan, who, reason=reason, rejected_at=known)
     return {"text": f"Generation {generation} is approved by {approval.approved_by}."}
 
 

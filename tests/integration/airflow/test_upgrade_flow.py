@@ -207,7 +207,7 @@ def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:
     assert states(found, "approval", "ledger_approval", "promote", "cutover_and_commit") == ["success", "skipped", "success", "success"]
     (promoted,) = verbs.calls["promote"]
     assert (promoted["approved_by"], promoted["approved_plan"]) == ("ann", "d" * 64)
-    assert promoted["asked_at"] < pendulum.now("UTC")
+    assert promoted["rejected_at"] == pendulum.datetime(2026, 11, 24, 3), "the no that stood when it asked"
 
 
 @pytest.mark.some(2, of="flows of Airflow")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pendulum
+
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.upgrade.tasks.gate import Rejected
 from airflow_provider_schemamig.exceptions import Refusal
@@ -100,9 +102,12 @@ class FakeVerbs:
         looks = len(self.calls["approved"])
         return self.approvals[min(looks, len(self.approvals)) - 1]
 
-    def reject(self, env: object, generation: int, digest: str, by: str) -> Rejected:
-        self._called("reject", env=env, generation=generation, digest=digest, by=by)
+    def reject(self, env: object, generation: int, digest: str, by: str, **gate: Any) -> Rejected:
+        self._called("reject", env=env, generation=generation, digest=digest, by=by, **gate)
         return Rejected(digest, None)
+
+    def rejected_at(self, env: object, generation: int) -> pendulum.DateTime:
+        return pendulum.datetime(2026, 11, 24, 3)
 
     def plan_digest(self, env: object, generation: int) -> str:
         return "d" * 64

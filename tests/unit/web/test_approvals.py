@@ -34,10 +34,10 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Any:
         answers: list[tuple[str, bool]] = []  # noqa: RUF012
         waits = True
 
-        asked_at = pendulum.now("UTC")
+        rejected_at: pendulum.DateTime | None = None
 
         def found(self, claimed_by: str, plan_digest: str) -> runs.WaitingApproval | None:
-            found = runs.WaitingApproval("schemamig_upgrade", "run", "upgrade.approval", -1, self.asked_at, self.assigned)
+            found = runs.WaitingApproval("schemamig_upgrade", "run", "upgrade.approval", -1, self.rejected_at, self.assigned)
             return found if self.waits else None
 
     waiting = Waiting()
@@ -105,7 +105,9 @@ def test_a_rejected_plan_is_approved_where_its_gate_asks_again(page: Page, lake:
     page.post("/env/lake/reject", plan(page))
     answer = page.post("/env/lake/approve", plan(page))
     assert answer.status_code == 409 and answer.json()["error"]["code"] == "plan_rejected", "it has asked since before the no"
-    airflow.asked_at = pendulum.now("UTC")
+    rejected = lake.state.deployments[plan(page)["generation"]].rejected
+    assert rejected is not None
+    airflow.rejected_at = rejected.at
     assert 'data-verb="approve"' in page.view("/env/lake/deployments/newest"), "it was cleared, and waits"
     assert page.post("/env/lake/approve", plan(page)).status_code == 200
     deployment = page.document("lake", "deployment")["deployment"]

@@ -38,21 +38,21 @@ _ROLL_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """A yes that was given elsewhere. ``plan``: the digest of what was asked about, None where the gate does not say; ``asked_at``: since
-    when it asks: a no since then is the last word."""
+    """A yes that was given elsewhere. ``plan``: the digest of what was asked about, None where the gate does not say. ``rejected_at``: of
+    the no that stood when it asked anew: any other one is the last word."""
 
     by: str
     plan: str | None
-    asked_at: pendulum.DateTime
+    rejected_at: pendulum.DateTime | None
 
 
 def approve(
-    env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str, *, asked_at: pendulum.DateTime | None = None
+    env: EnvironmentRoot, generation: Generation, digest: str, approved_by: str, *, rejected_at: pendulum.DateTime | None = None
 ) -> Approval:
     """Record that a person read plan ``digest`` of ``generation`` and wants it. Refused if that is another plan, or it is over.
 
-    The beginning that status, report and logs show of it will do. A rejected one is refused, too, unless its gate asked again since then,
-    at ``asked_at``.
+    The beginning that status, report and logs show of it will do. A rejected one is refused, too, unless its gate asks again, and knew
+    of that no (``rejected_at``) when it did.
     """
     ledger, approved_at = LedgerWriter(env), pendulum.now("UTC")
 
@@ -62,7 +62,7 @@ def approve(
         _check_digest(deployment, digest)
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
-        check_not_rejected(deployment, asked_at)
+        check_not_rejected(deployment, rejected_at)
         if deployment.rejected is not None:
             return [Put(replace(deployment, rejected=None)), Put(Approval(generation, current, approved_by, approved_at))]
         known = state.approvals.get(generation)
@@ -72,10 +72,19 @@ def approve(
     return Approval(generation, deployment_of(state, generation).plan_digest, approved_by, approved_at)
 
 
-def reject(env: EnvironmentRoot, generation: Generation, digest: str, rejected: Rejection) -> Deployment:
-    """Record that a person does not want plan ``digest`` of ``generation``, unless that is known, or the generation is over.
+def reject(
+    env: EnvironmentRoot,
+    generation: Generation,
+    digest: str,
+    rejected: Rejection,
+    *,
+    at_gate: bool = False,
+    rejected_at: pendulum.DateTime | None = None,
+) -> Deployment:
+    """Record that a person does not want plan ``digest`` of ``generation``, unless the generation is over.
 
-    Raises WrongState once it was promoted, PlanChanged where the plan is another one.
+    ``at_gate``: it is the answer to a gate, which knew of the no of ``rejected_at`` when it asked (None: of none); one that was recorded
+    since then is this one, from our page. Raises WrongState once it was promoted, PlanChanged where the plan is another one.
     """
 
     def decide(state: State) -> Sequence[Update]:
@@ -83,7 +92,9 @@ def reject(env: EnvironmentRoot, generation: Generation, digest: str, rejected: 
         _check_digest(deployment, digest)
         if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK.format(generation))
-        is_new = deployment.state is DeploymentState.CLAIMED and deployment.rejected is None
+        stands = deployment.rejected
+        is_told = at_gate and stands is not None and stands.at != rejected_at
+        is_new = deployment.state is DeploymentState.CLAIMED and not is_told and stands != rejected
         return [Put(replace(deployment, rejected=rejected))] if is_new else []
 
     return deployment_of(LedgerWriter(env).transact(decide), generation)
@@ -96,10 +107,13 @@ def _check_digest(deployment: Deployment, digest: str) -> None:
         raise PlanChanged(approved=digest, current=current, generation=deployment.generation)
 
 
-def check_not_rejected(deployment: Deployment, asked_at: pendulum.DateTime | None = None) -> None:
-    """Raise PlanRejected where the last word on its plan was a no. ``asked_at``: since when its gate asks, if it does."""
+def check_not_rejected(deployment: Deployment, rejected_at: pendulum.DateTime | None = None) -> None:
+    """Raise PlanRejected where the last word on its plan was a no. ``rejected_at``: of a no after which its gate has asked again.
+
+    No two times are compared by which is later, because they may be of two machines.
+    """
     no = deployment.rejected
-    if no is not None and (asked_at is None or asked_at <= no.at):
+    if no is not None and no.at != rejected_at:
         at = minute_of(no.at.isoformat())
         raise PlanRejected(generation=deployment.generation, plan=deployment.plan_digest, by=no.by, at=at, why=no.why)
 
@@ -137,7 +151,7 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateA
             approval = state.approvals.get(generation) if is_approved(state, generation) else None
         else:
             _check_digest(deployment, answer.plan or deployment.plan_digest)
-            check_not_rejected(deployment, answer.asked_at)
+            check_not_rejected(deployment, answer.rejected_at)
             approval = Approval(generation, deployment.plan_digest, answer.by, leader.since)
         who = by if approval is None else approval.approved_by
         promoted = replace(

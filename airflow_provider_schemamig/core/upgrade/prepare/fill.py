@@ -27,7 +27,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
-from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
@@ -71,6 +71,8 @@ def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[
         own = {stage.collection for stage in filling.plan.of_kind(kind)}
         try:
             found += run(filling, [name for name in collections if name in own])
+        except WrongState:
+            raise
         except SchemamigError:
             if deployment_of(filling.ledger.state(), filling.deployment.generation).state is not DeploymentState.COMMITTED:
                 unless_over(filling.ledger, filling.deployment.generation, None)

@@ -10,8 +10,10 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, because, told_reason
 from airflow_provider_schemamig.core.ledger.rows import Approval, Rejection
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import deployment_of
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.credentials import blank_typed
 
@@ -23,17 +25,23 @@ def approve(
     by: str | None = None,
     *,
     reason: str | None = None,
-    asked_at: pendulum.DateTime | None = None,
+    rejected_at: pendulum.DateTime | None = None,
 ) -> Approval:
     """Record a person's approval of plan ``digest`` (or its first twelve digits) for ``generation``.
 
-    ``asked_at``: since when a gate waits for it: also after a no from before that.
+    ``rejected_at``: of the no that stood when a gate asked again: also after that one.
     """
-    approval = promotion.approve(env, generation, digest, by or getpass.getuser(), asked_at=asked_at)
+    approval = promotion.approve(env, generation, digest, by or getpass.getuser(), rejected_at=rejected_at)
     detail = because(approval.plan_digest, reason)
     about: dict[str, Any] = {"generation": generation, "detail": detail, "who": approval.approved_by}
     append_history(env, HistoryEntry.ended("approve", approval.approved_at, **about))
     return approval
+
+
+def rejected_at(env: EnvironmentRoot, generation: Generation) -> pendulum.DateTime | None:
+    """Return of when the no is that stands against a generation's plan: a gate that asks anew has to know it."""
+    rejected = deployment_of(LedgerReader(env).state(), generation).rejected
+    return None if rejected is None else rejected.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +53,23 @@ class Rejected:
     note: str = ""
 
 
-def reject(env: EnvironmentRoot, generation: Generation, digest: str, by: str | None = None, reason: str | None = None) -> Rejected:
+def reject(
+    env: EnvironmentRoot,
+    generation: Generation,
+    digest: str,
+    by: str | None = None,
+    reason: str | None = None,
+    *,
+    at_gate: bool = False,
+    rejected_at: pendulum.DateTime | None = None,
+) -> Rejected:
     """Record that a person does not want plan ``digest`` (or its first twelve digits).
 
-    The claim stays, with what was built for it: nobody leads. It is approved no more, unless its gate asks again.
+    The claim stays, with what was built for it: nobody leads. It is approved no more, unless its gate asks again. ``at_gate``: it is the
+    answer to a gate, which knew of the no of ``rejected_at`` when it asked: one that was recorded since then is taken for this one.
     """
     no = Rejection(blank_typed(by or getpass.getuser()), pendulum.now("UTC"), told_reason(reason))
-    deployment = promotion.reject(env, generation, digest, no)
+    deployment = promotion.reject(env, generation, digest, no, at_gate=at_gate, rejected_at=rejected_at)
     if deployment.rejected != no:
         return Rejected(deployment.plan_digest, deployment.rejected)
     about: dict[str, Any] = {"generation": generation, "detail": because(deployment.plan_digest, no.why), "who": no.by}

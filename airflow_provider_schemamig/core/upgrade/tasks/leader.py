@@ -78,17 +78,18 @@ def promote(
     *,
     approved_by: str | None = None,
     approved_plan: str | None = None,
-    asked_at: pendulum.DateTime | None = None,
+    rejected_at: pendulum.DateTime | None = None,
     bundle: str | None = None,
     listen: Listener = silent,
 ) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked.
 
-    ``approved_by``: who approved it elsewhere, which plan that was, and since when that was asked: a rejection after that is the last
-    word. ``bundle``: the bundle of DAG files, with its version, whose run does it. Raises PlanChanged, PlanRejected, Paused.
+    ``approved_by``: who approved it elsewhere, which plan that was, and of when the rejection is that stood when that was asked: any other
+    one is the last word. ``bundle``: the bundle of DAG files, with its version, whose run does it. Raises PlanChanged, PlanRejected,
+    Paused.
     """
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
-    answer = None if approved_by is None else promotion.GateAnswer(blank_typed(approved_by), approved_plan, asked_at or started)
+    answer = None if approved_by is None else promotion.GateAnswer(blank_typed(approved_by), approved_plan, rejected_at)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     by = env.who or here()
     try:

@@ -6,27 +6,22 @@ import asyncio
 import pickle
 import re
 import time
-import uuid
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pendulum
 import pytest
 import typer
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_schemamig import run_notes, wait_log
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.typed_commands import WITH_RELEASE, WITHOUT_ENV, complete
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, HoldInUse
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
-from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from airflow_provider_schemamig.links.asked_plans import ASKED
-from airflow_provider_schemamig.operators import gate as gate_module
 from airflow_provider_schemamig.operators.base import DocumentOperator
 from airflow_provider_schemamig.operators.compaction import CompactOperator
-from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
+from airflow_provider_schemamig.operators.gate import PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import ContractOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import TailOperator
 from airflow_provider_schemamig.operators.refused import TaskRefused
@@ -35,7 +30,7 @@ from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
 from airflow_provider_schemamig.triggers.ledger import PromotionTrigger
-from tests.support.airflow.fake_verbs import FakeVerbs, install
+from tests.support.airflow.fake_verbs import FakeVerbs
 
 LAKE = "s3://lake/prod"
 
@@ -50,53 +45,6 @@ class Gone(Refusal):
     code = "gone"
     message = "the table is not there."
     next_action = "Bring it back, then `schemamig plan`."
-
-
-@pytest.fixture
-def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
-    monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id} for {hook.who}"))
-    return install(monkeypatch, FakeVerbs())
-
-
-@pytest.fixture
-def pushed() -> dict[str, Any]:
-    return {}
-
-
-@pytest.fixture
-def context(pushed: dict[str, Any]) -> Any:
-    asked = {"at": "2026-11-24T03:05:00+00:00", "plans": {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64}}}
-    answers: dict[tuple[str, str], Any] = {
-        ("upgrade.approval", ""): {"chosen_options": ["Approve"], "responded_by_user": {"id": "7", "name": "ann"}},
-        ("upgrade.approval", "asked"): asked,
-        ("upgrade.preflight", "generation"): 7,
-        ("upgrade.preflight", "plan_digest"): "d" * 64,
-    }
-
-    def pull(task_ids: str, key: str = "") -> Any:
-        return answers.get((task_ids, key))
-
-    def push(key: str, value: Any) -> None:
-        pushed[key] = value
-
-    ti = SimpleNamespace(
-        dag_id="up",
-        run_id="manual__2026-11-24T03:00:00+00:00",
-        task_id="t",
-        map_index=-1,
-        id=uuid.UUID(int=1),
-        xcom_push=push,
-        xcom_pull=pull,
-        get_first_reschedule_date=lambda context: None,
-    )
-    run = SimpleNamespace(dag_id="up", run_id=ti.run_id, triggering_user_name="bob")
-    return {"ti": ti, "dag_run": run, "dag": SimpleNamespace(folder="/dags"), "params": {"release": "flights_lake"}}
-
-
-@pytest.fixture
-def log(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """What was written to the log since, without colours."""
-    return lambda: re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
 
 
 def gate(**more: Any) -> FingerprintSensor:
@@ -272,51 +220,6 @@ def test_promotion_is_in_the_approvers_name(verbs: FakeVerbs, context: Any) -> N
     assert promoted(approval_task_id="upgrade.approval")["approved_by"] == "ann"
     assert promoted(approval_task_id="skipped")["approved_by"] is None
     assert promoted()["env"] == f"opened {LAKE} for bob", "else it is who triggered the run"
-
-
-def test_promotion_is_of_the_plan_that_was_asked_about(verbs: FakeVerbs, context: Any) -> None:
-    """Whatever was planned, or rejected, since the approval asked is for the ledger to refuse."""
-    PromoteLeaderOperator(
-        task_id="t", environment=LAKE, generation=7, approval_task_id="upgrade.approval", plan_task_id="upgrade.preflight"
-    ).execute(context)
-    (call,) = verbs.calls["promote"]
-    assert (call["approved_plan"], call["asked_at"]) == ("d" * 64, pendulum.datetime(2026, 11, 24, 3, 5))
-
-
-# --- an approval that asks again -----------------------------------------------------------------------------------------------------
-
-
-def approval() -> PlanApprovalOperator:
-    text = f"plan `{'d' * 64}`"
-    return PlanApprovalOperator(task_id="upgrade.approval", subject="?", body=text, environment=LAKE, plan_task_id="upgrade.preflight")
-
-
-@pytest.mark.parametrize(
-    "shown, assigned",
-    [(f"plan `{'e' * 64}`", []), (None, []), (f"plan `{'d' * 64}`", ["ben"])],
-    ids=["another plan", "nothing", "assigned to another one"],
-)
-def test_an_approval_whose_page_shows_what_was_asked_at_first_fails_and_says_so(
-    context: Any, pushed: dict[str, Any], log: Callable[[], str], monkeypatch: pytest.MonkeyPatch, shown: str | None, assigned: list[str]
-) -> None:
-    """Airflow keeps the text of a task's first time, also where it is cleared: nobody may say yes to a plan that is not shown."""
-    there = SimpleNamespace(body=shown, assigned_users=[SimpleNamespace(id=user) for user in assigned])
-    monkeypatch.setattr(gate_module, "_request_shown", lambda task, context: there)
-    with pytest.raises(TaskRefused) as failed:
-        approval().execute(context)
-    assert failed.value.error.code == "approval_outdated"
-    assert "Trigger the DAG again" in log() and ASKED not in pushed
-
-
-def test_an_approval_tells_promotion_what_it_asks_about(context: Any, pushed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    there = SimpleNamespace(body=f"Generation 6, plan `{'d' * 64}`", assigned_users=None)
-    monkeypatch.setattr(gate_module, "_request_shown", lambda task, context: there)
-    monkeypatch.setattr(gate_module, "offer_plan", lambda *_: None)
-    monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **_: None)
-    context["task_instance"] = context["ti"]
-    with pytest.raises(TaskAwaitingInput):
-        approval().execute(context)
-    assert pushed[ASKED]["plans"] == {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64}}
 
 
 # --- waiting -------------------------------------------------------------------------------------------------------------------------

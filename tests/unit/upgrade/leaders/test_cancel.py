@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
@@ -95,7 +94,7 @@ def test_a_rejected_plan_is_in_the_history(tmp_path: Path) -> None:
     entry = read_history(lake.env)[-1]
     assert (entry.who, entry.what, entry.generation, entry.outcome, entry.detail) == ("ann", "reject", generation, "done", digest)
     assert lake.state.deployments[generation].state is DeploymentState.CLAIMED, "a person may think better of it"
-    commands.reject(lake.env, generation, digest, "ann", "the gate writes it, too")
+    commands.reject(lake.env, generation, digest, "ann", "the gate writes it, too", at_gate=True)
     assert [item.what for item in read_history(lake.env)].count("reject") == 1
 
 
@@ -114,7 +113,7 @@ def test_a_rejected_plan_is_neither_approved_nor_promoted_at_any_gate(tmp_path: 
         with refused("plan_rejected") as told:
             gate()
         assert "by ann at" in str(told[0]) and "not before Monday" in str(told[0])
-    commands.promote(lake.env, generation, approved_by="eve")
+    commands.promote(lake.env, generation, approved_by="eve", rejected_at=commands.rejected_at(lake.env, generation))
     assert lake.state.deployments[generation].promoted_by == "eve", "Airflow's gate asked again"
     assert lake.state.deployments[generation].rejected is None
     with refused("wrong_state"):
@@ -125,26 +124,45 @@ def test_a_gate_that_asks_again_takes_a_rejection_back(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
     generation = claimed(lake, lake.second)
     digest = commands.plan_digest(lake.env, generation)
-    before = pendulum.now("UTC")
     commands.reject(lake.env, generation, digest, "ann")
     with pytest.raises(PlanRejected):
-        commands.approve(lake.env, generation, digest, "bob", asked_at=before)
-    commands.approve(lake.env, generation, digest, "bob", asked_at=pendulum.now("UTC"))
+        commands.approve(lake.env, generation, digest, "bob", rejected_at=None)
+    commands.approve(lake.env, generation, digest, "bob", rejected_at=commands.rejected_at(lake.env, generation))
     assert commands.approved(lake.env, generation)
 
 
 def test_an_answer_to_a_gate_that_asked_before_a_rejection_or_about_another_plan_promotes_nothing(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
     generation = claimed(lake, lake.second)
-    digest, before = commands.plan_digest(lake.env, generation), pendulum.now("UTC")
+    digest = commands.plan_digest(lake.env, generation)
     with pytest.raises(PlanChanged):
-        commands.promote(lake.env, generation, approved_by="bob", approved_plan="0" * 64, asked_at=before)
+        commands.promote(lake.env, generation, approved_by="bob", approved_plan="0" * 64)
     commands.reject(lake.env, generation, digest, "ann")
     with pytest.raises(PlanRejected, match="ann"):
-        commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, asked_at=before)
+        commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest)
+    known = commands.rejected_at(lake.env, generation)
+    commands.reject(lake.env, generation, digest, "eve", "never")
+    with pytest.raises(PlanRejected, match=r"eve.*never"):
+        commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, rejected_at=known)
     assert lake.state.leader is None or lake.state.leader.generation < generation
-    commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, asked_at=pendulum.now("UTC"))
+    known = commands.rejected_at(lake.env, generation)
+    commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, rejected_at=known)
     assert lake.state.deployments[generation].promoted_by == "bob"
+
+
+def test_a_no_at_the_gate_is_told_once_with_that_of_the_page_and_anew_where_the_gate_has_asked_again(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest = commands.plan_digest(lake.env, generation)
+
+    def told(*, at_gate: bool, known: Any = None) -> list[str | None]:
+        commands.reject(lake.env, generation, digest, f"who {len(read_history(lake.env))}", at_gate=at_gate, rejected_at=known)
+        return [entry.who for entry in read_history(lake.env) if entry.what == "reject"]
+
+    assert len(told(at_gate=False)) == len(told(at_gate=True)) == 1, "the page wrote it, and answered the gate"
+    asked_again = commands.rejected_at(lake.env, generation)
+    assert len(told(at_gate=True, known=asked_again)) == 2
+    assert len(told(at_gate=False)) == 3, "of somebody else"
 
 
 @pytest.mark.parametrize("claim_id", [None, "airflow:d/r"])

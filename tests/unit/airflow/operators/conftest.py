@@ -1,0 +1,65 @@
+"""A task of a run, as far as operators know it, and the verbs that they call."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+from tests.support.airflow.fake_verbs import FakeVerbs, install
+
+LAKE = "s3://lake/prod"
+
+
+@pytest.fixture
+def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
+    monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id} for {hook.who}"))
+    return install(monkeypatch, FakeVerbs())
+
+
+@pytest.fixture
+def pushed() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def context(pushed: dict[str, Any]) -> Any:
+    asked = {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": "2026-11-24T03:05:00+00:00"}}
+    answers: dict[tuple[str, str], Any] = {
+        ("upgrade.approval", ""): {"chosen_options": ["Approve"], "responded_by_user": {"id": "7", "name": "ann"}},
+        ("upgrade.approval", "asked"): asked,
+        ("upgrade.preflight", "generation"): 7,
+        ("upgrade.preflight", "plan_digest"): "d" * 64,
+    }
+
+    def pull(task_ids: str, key: str = "") -> Any:
+        return answers.get((task_ids, key))
+
+    def push(key: str, value: Any) -> None:
+        pushed[key] = value
+
+    ti = SimpleNamespace(
+        dag_id="up",
+        run_id="manual__2026-11-24T03:00:00+00:00",
+        task_id="t",
+        map_index=-1,
+        id=uuid.UUID(int=1),
+        xcom_push=push,
+        xcom_pull=pull,
+        get_first_reschedule_date=lambda context: None,
+        get_task_states=lambda run_ids, task_ids, **_: {run_ids[0]: {"upgrade.approval": pushed.get("state of the approval", "success")}},
+        try_number=2,
+    )
+    run = SimpleNamespace(dag_id="up", run_id=ti.run_id, triggering_user_name="bob")
+    return {"ti": ti, "dag_run": run, "dag": SimpleNamespace(folder="/dags"), "params": {"release": "flights_lake"}}
+
+
+@pytest.fixture
+def log(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What was written to the log since, without colours."""
+    return lambda: re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
