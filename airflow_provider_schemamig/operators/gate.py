@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseBranchOperator
-from airflow.sdk.api.datamodels._generated import HITLUser as ShownUser
-from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
@@ -128,7 +125,7 @@ class PlanApprovalOperator(ApprovalOperator):
         """Return what was planned for each environment, without those that had nothing to do, and the no that stands against it.
 
         Where an environment cannot be read, none is known of: if there is one, a yes is refused, and the approval has to be cleared. Raises
-        TaskRefused for a plan that was rejected before anybody was asked: who clears the task asks again.
+        TaskRefused for a plan that was rejected before anybody was asked: who clears the task, which gives it more tries, asks again.
         """
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
@@ -142,7 +139,7 @@ class PlanApprovalOperator(ApprovalOperator):
             try:
                 env = SchemamigHook(environment).environment
                 rejected_at = commands.rejected_at(env, number)
-                if rejected_at is not None and context["ti"].try_number <= 1:
+                if rejected_at is not None and context["ti"].max_tries <= (self.retries or 0):
                     commands.approved(env, number)
             except Refusal as error:
                 self._refuse(error)
@@ -205,6 +202,10 @@ class PlansApprovalOperator(PlanApprovalOperator):
 
 def _request_shown(approval: ApprovalOperator, context: Context) -> Any:
     """Make the request that Airflow's own ``execute`` makes after this, and return what is shown: that one drops the answer."""
+    from airflow.sdk.api.datamodels._generated import HITLUser as ShownUser
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
+
     request = CreateHITLDetailPayload(
         ti_id=context["ti"].id,
         options=approval.options,

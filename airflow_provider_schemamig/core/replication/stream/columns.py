@@ -132,7 +132,7 @@ class Columns:
         if not isinstance(there, Shape):  # of such a table nothing is brought
             return entry
         taken = match_fields(there, shape_of(entry))
-        shown = {path_in_files(path, there.stored) for path, _ in walk(there.fields) if not path.startswith(RESERVED_PREFIX)}
+        shown = {names for path, names in _all_in_files(there).items() if not path.startswith(RESERVED_PREFIX)}
         if before is not None:
             # Some may come with the cut-over only, and of what was accepted later not one need be there yet (``absent``).
             begun = not candidate or entry.since_table_version > version or not shown.isdisjoint(_new_fields(before, entry))
@@ -153,8 +153,8 @@ class Columns:
         there = "" if self._table is None else self._columns_of(self._table)
         if before is None or not isinstance(there, Shape) or not (new := _new_fields(before, entry)):
             return frozenset()
-        stored = shape_of(entry).stored
-        found = frozenset(path for path in _missing(there, entry) if path_in_files(path, stored) in new)
+        wanted = _all_in_files(shape_of(entry))
+        found = frozenset(path for path in _missing(there, entry) if wanted[path] in new)
         return found if entry is self._accepted else found - _taken_names(before, entry)
 
     def written_as(self, schema_hash: Fingerprint, version: int) -> SchemaEntry | None:
@@ -321,7 +321,7 @@ def _differences(expected: Shape, found: Shape) -> tuple[Difference, ...]:
     )
 
 
-def _all_in_files(columns: Shape) -> dict[str, tuple[str, ...]]:
+def _all_in_files(columns: Shape) -> dict[ColumnPath, tuple[str, ...]]:
     """Return what each field, at any depth, is known by in the data files."""
     return {path: path_in_files(path, columns.stored) for path, _ in walk(columns.fields)}
 
@@ -355,19 +355,18 @@ def _new_fields(before: SchemaEntry, after: SchemaEntry) -> frozenset[tuple[str,
 def _missing(there: Shape, entry: SchemaEntry) -> frozenset[ColumnPath]:
     """Return the fields of a schema that a table does not have."""
     wanted = shape_of(entry)
-    return frozenset(path for path, _ in walk(wanted.fields)) - match_fields(there, wanted).keys()
+    return frozenset(_all_in_files(wanted)) - match_fields(there, wanted).keys()
 
 
 def _taken_names(before: SchemaEntry, after: SchemaEntry) -> frozenset[ColumnPath]:
     """Return the fields of ``before`` that are no field of ``after`` any more: another one there may have the name."""
-    kept, stored = _declared_fields(after), shape_of(before).stored
-    return frozenset(path for path, _ in walk(before.declared.fields) if path_in_files(path, stored) not in kept)
+    kept = _declared_fields(after)
+    return frozenset(path for path, names in _all_in_files(shape_of(before)).items() if names not in kept)
 
 
 def _declared_fields(entry: SchemaEntry) -> frozenset[tuple[str, ...]]:
     """Return the columns that it declares and the fields inside of them, at any depth, by their names in the data files."""
-    stored = shape_of(entry).stored
-    return frozenset(path_in_files(path, stored) for path, _ in walk(entry.declared.fields))
+    return frozenset(_all_in_files(shape_of(entry)).values())
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:
