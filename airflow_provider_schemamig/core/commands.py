@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.rebuild.rebuild import rebuild as rebuild_ledger
     from airflow_provider_schemamig.core.upgrade.table_changes import table_changes, tables_now
     from airflow_provider_schemamig.core.upgrade.tables.pins import pin, unpin
-    from airflow_provider_schemamig.core.upgrade.tasks.gate import approve, reject, rejected_at
+    from airflow_provider_schemamig.core.upgrade.tasks.gate import approve, meet_rejection, reject
     from airflow_provider_schemamig.core.upgrade.tasks.leader import (
         cancel,
         change,
@@ -121,6 +121,7 @@ _HOMES = {
     "ledger_size": ("ledger.admin.size", "size"),
     "load_checked": ("release.check", "load_checked"),
     "look": ("replication.watch", "look"),
+    "meet_rejection": ("upgrade.tasks.gate", "meet_rejection"),
     "mismatches": ("replication.watch", "mismatches"),
     "new_release": ("release.authoring.new", "new"),
     "open_claims": ("upgrade.tasks.read_only", "open_claims"),
@@ -138,7 +139,6 @@ _HOMES = {
     "refresh": ("replication.cluster.registry", "refresh"),
     "rehearsal": ("testing.rehearse", "rehearsal"),
     "reject": ("upgrade.tasks.gate", "reject"),
-    "rejected_at": ("upgrade.tasks.gate", "rejected_at"),
     "replicate_once": ("replication.replicate", "replicate_once"),
     "restore_ledger": ("ledger.admin.backup", "restore"),
     "restore_rows": ("replication.restore.restore", "restore"),
@@ -209,6 +209,7 @@ __all__ = [
     "ledger_size",
     "load_checked",
     "look",
+    "meet_rejection",
     "mismatches",
     "new_release",
     "open_claims",
@@ -226,7 +227,6 @@ __all__ = [
     "refresh",
     "rehearsal",
     "reject",
-    "rejected_at",
     "replicate_once",
     "restore_ledger",
     "restore_rows",

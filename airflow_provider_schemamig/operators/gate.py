@@ -125,7 +125,7 @@ class PlanApprovalOperator(ApprovalOperator):
         """Return what was planned for each environment, without those that had nothing to do, and the no that stands against it.
 
         Where an environment cannot be read, none is known of: if there is one, a yes is refused, and the approval has to be cleared. Raises
-        TaskRefused for a plan that was rejected before anybody was asked: who clears the task, which gives it more tries, asks again.
+        TaskRefused for a plan whose no has ended no gate yet: who clears this one then asks again.
         """
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
@@ -135,12 +135,9 @@ class PlanApprovalOperator(ApprovalOperator):
             generation, digest = (context["ti"].xcom_pull(task_ids=task_id, key=key) for key in ("generation", "plan_digest"))
             if generation is None:
                 continue
-            rejected_at, number = None, as_generation(generation)
+            rejected_at = None
             try:
-                env = SchemamigHook(environment).environment
-                rejected_at = commands.rejected_at(env, number)
-                if rejected_at is not None and context["ti"].max_tries <= (self.retries or 0):
-                    commands.approved(env, number)
+                rejected_at = commands.meet_rejection(SchemamigHook(environment).environment, as_generation(generation))
             except Refusal as error:
                 self._refuse(error)
             except SchemamigError as error:

@@ -106,7 +106,8 @@ class FakeVerbs:
         self._called("reject", env=env, generation=generation, digest=digest, by=by, **gate)
         return Rejected(digest, None)
 
-    def rejected_at(self, env: object, generation: int) -> pendulum.DateTime:
+    def meet_rejection(self, env: object, generation: int) -> pendulum.DateTime:
+        self._called("meet_rejection", env=env, generation=generation)
         return pendulum.datetime(2026, 11, 24, 3)
 
     def plan_digest(self, env: object, generation: int) -> str:

@@ -158,20 +158,32 @@ def test_a_property_that_somebody_sets_while_an_upgrade_is_under_way_is_no_drift
     assert [row["id"] for row in two.rows("b")] == [1, 2, 3]
 
 
-def test_a_row_without_a_column_that_came_back_beside_another_one_that_is_accepted_waits_for_a_restore(tmp_path: Path) -> None:
+@pytest.mark.parametrize("retyped", [False, True], ids=["away", "of another type"])
+def test_a_row_without_a_column_that_came_back_beside_another_one_that_is_accepted_waits_for_a_restore(
+    tmp_path: Path, retyped: bool
+) -> None:
     two = make_replicas(tmp_path, (TABLE.format(", x STRING"), ""))
     two.insert("a", {"id": 1, "v": "v", "x": "x"})
     two.bring("a", "b")
     tables.add_column(two.path("a"), "y")
     both = foreign.live_schema(two.path("a"))
-    foreign.drop_column(two.path("a"), "x")
-    two.insert("a", {"id": 2, "v": "v", "y": "y"})
+    if retyped:
+        fields = [field | ({"type": "integer"} if field["name"] == "x" else {}) for field in both]
+        tables.alter(two.path("a"), schemaString=json.dumps({"type": "struct", "fields": fields}))
+    else:
+        foreign.drop_column(two.path("a"), "x")
+    now = tables.snapshot(two.path("a"))
+    row = {field["name"]: None for field in now.fields} | {"id": 2, "v": "v"}
+    tables.put(
+        two.path("a"), now.version, [{"commitInfo": {"operation": "WRITE"}}, {"add": tables.data_file(two.path("a"), now.fields, [row])}]
+    )
     tables.alter(two.path("a"), schemaString=json.dumps({"type": "struct", "fields": both}))
     two.insert("a", {"id": 3, "v": "kept", "x": "x", "y": "y"})
     accepted(two)
     pause = two.state("a", "b").pause
     assert pause is not None
-    assert (pause.reason, pause.detail) == (PauseReason.ORIGIN_DRIFT, "x: expected STRING, found nothing, for a while")
+    found = "INT" if retyped else "nothing"
+    assert (pause.reason, pause.detail) == (PauseReason.ORIGIN_DRIFT, f"x: expected STRING, found {found}, for a while")
     restore(two.env("a"), two.env("b"), TRIPS, jobs=two.runner)
     assert_equal(two)
 

@@ -341,6 +341,7 @@ class Rejection:
     by: str
     at: str
     why: str | None = None
+    met: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,11 +93,13 @@ class DeploymentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A person's no to the plan of a generation; ``why``: None where nobody asked for a reason."""
+    """A person's no to the plan of a generation; ``why``: None where nobody asked for a reason. ``met``: a gate has ended by it, so that
+    one which asks again was told to by a person."""
 
     by: str
     at: pendulum.DateTime
     why: str | None = None
+    met: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,9 +188,8 @@ class Columns:
         assert self._good is not None  # or nobody could have gone astray
         found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
         if self._accepted is not None:
-            back = _all_in_files(self._good).items() & _all_in_files(_physical(self._accepted)).items()
-            away = dict(back).keys() - {path for path, names in back if names in _all_in_files(self._astray).values()}
-            found = [difference for difference in found if difference.path in away]
+            taken_over = {difference.path for difference in _differences(self._good, _physical(self._accepted))}
+            found = [difference for difference in found if difference.path not in taken_over]
         return OriginDrift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
 
     def drift_at(self, head: Head) -> OriginDrift | None:

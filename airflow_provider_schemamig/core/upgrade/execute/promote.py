@@ -92,12 +92,35 @@ def reject(
         _check_digest(deployment, digest)
         if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK.format(generation))
+        if deployment.state is not DeploymentState.CLAIMED:
+            return []
         stands = deployment.rejected
-        is_told = at_gate and stands is not None and stands.at != rejected_at
-        is_new = deployment.state is DeploymentState.CLAIMED and not is_told and stands != rejected
-        return [Put(replace(deployment, rejected=rejected))] if is_new else []
+        no = stands if at_gate and stands is not None and stands.at != rejected_at else rejected
+        return _now_rejected(deployment, replace(no, met=at_gate))
 
     return deployment_of(LedgerWriter(env).transact(decide), generation)
+
+
+def meet_rejection(env: EnvironmentRoot, generation: Generation) -> Rejection | None:
+    """Return the no that stands against a generation's plan, for a gate that begins to ask anew; None if there is none.
+
+    Raises PlanRejected where no gate has ended by it yet: that one does, and who has it ask again knows of it. It is noted that it has.
+    """
+    ledger = LedgerWriter(env)
+    before = deployment_of(ledger.state(), generation)
+
+    def decide(state: State) -> Sequence[Update]:
+        deployment = deployment_of(state, generation)
+        return [] if deployment.rejected is None else _now_rejected(deployment, replace(deployment.rejected, met=True))
+
+    if before.rejected is not None and not before.rejected.met:
+        ledger.transact(decide)
+        check_not_rejected(before)
+    return before.rejected
+
+
+def _now_rejected(deployment: Deployment, no: Rejection) -> list[Update]:
+    return [] if deployment.rejected == no else [Put(replace(deployment, rejected=no))]
 
 
 def _check_digest(deployment: Deployment, digest: str) -> None:

@@ -71,12 +71,12 @@ def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[
         own = {stage.collection for stage in filling.plan.of_kind(kind)}
         try:
             found += run(filling, [name for name in collections if name in own])
-        except WrongState:
-            raise
-        except SchemamigError:
-            if deployment_of(filling.ledger.state(), filling.deployment.generation).state is not DeploymentState.COMMITTED:
+        except SchemamigError as error:
+            if deployment_of(filling.ledger.state(), filling.deployment.generation).state is DeploymentState.COMMITTED:
+                continue
+            if not isinstance(error, WrongState):
                 unless_over(filling.ledger, filling.deployment.generation, None)
-                raise
+            raise
     now, generation = pendulum.now("UTC"), filling.deployment.generation
     entries = [
         HistoryEntry.ended(done.kind, now.subtract(seconds=done.seconds), collection=done.collection, generation=generation, at=now)

@@ -7,16 +7,19 @@ get theirs first, by the cast the other way, and the columns change places when 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns, put_txns
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import files_since
 from airflow_provider_schemamig.core.delta.log.head import head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
 from airflow_provider_schemamig.core.online.backfill import due_files
 from airflow_provider_schemamig.core.online.nested_types import leaves
+from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
@@ -196,6 +199,31 @@ def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tu
         entry = replace(entry, physical=known.before)
     head = read_head(store)
     inverse = inverse_changes(store, head, entry.physical, swap_back.wanted, swap_back.renames, swap_back.since)
+    left = (*inverse.left_behind, *_unasked_keys(step, store, swap_back.since))
     if not inverse.changes:
-        return None, inverse.left_behind
-    return Transition(step.collection, entry.shard, entry.physical, inverse.changes, inverse.forget, head.version), inverse.left_behind
+        return None, left
+    return Transition(step.collection, entry.shard, entry.physical, inverse.changes, inverse.forget, head.version), left
+
+
+def _unasked_keys(step: Evolve, store: Store, since: int) -> Iterator[str]:
+    """Yield, in words, the keys that the release had dropped and that are declared again, where rows came meanwhile."""
+    kept = {*_keys(step.new, match(step.old, step.new, step.renames))}
+    found = [key for key in _keys(step.old, {}) if key not in kept]
+    try:
+        came = bool(found) and files_since(store, since)
+    except LogTruncated:
+        came = True
+    if came:
+        yield from (f"{key} is declared again, and rows that came since were not asked: `schemamig verify` does" for key in found)
+
+
+def _keys(declaration: Declaration, names: Mapping[ColumnPath, ColumnPath]) -> Iterator[str]:
+    """Yield the keys in SQL, their columns by ``names`` where these have one."""
+
+    def listed(columns: Sequence[str]) -> str:
+        return ", ".join(names.get(ColumnPath(column), column) for column in columns)
+
+    if declaration.primary_key is not None:
+        yield f"PRIMARY KEY ({listed(declaration.primary_key.columns)})"
+    yield from (f"UNIQUE ({listed(key.columns)})" for key in declaration.uniques)
+    yield from (f"FOREIGN KEY ({listed(key.columns)}) REFERENCES {key.references}" for key in declaration.foreign_keys)

@@ -10,10 +10,8 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, because, told_reason
 from airflow_provider_schemamig.core.ledger.rows import Approval, Rejection
-from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import deployment_of
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.credentials import blank_typed
 
@@ -38,9 +36,10 @@ def approve(
     return approval
 
 
-def rejected_at(env: EnvironmentRoot, generation: Generation) -> pendulum.DateTime | None:
-    """Return of when the no is that stands against a generation's plan: a gate that asks anew has to know it."""
-    rejected = deployment_of(LedgerReader(env).state(), generation).rejected
+def meet_rejection(env: EnvironmentRoot, generation: Generation) -> pendulum.DateTime | None:
+    """Return of when the no is that stands against a generation's plan: a gate that asks anew has to know it. Raises PlanRejected where no
+    gate has ended by it yet."""
+    rejected = promotion.meet_rejection(env, generation)
     return None if rejected is None else rejected.at
 
 
@@ -70,7 +69,7 @@ def reject(
     """
     no = Rejection(blank_typed(by or getpass.getuser()), pendulum.now("UTC"), told_reason(reason))
     deployment = promotion.reject(env, generation, digest, no, at_gate=at_gate, rejected_at=rejected_at)
-    if deployment.rejected != no:
+    if deployment.rejected is None or deployment.rejected.at != no.at:
         return Rejected(deployment.plan_digest, deployment.rejected)
     about: dict[str, Any] = {"generation": generation, "detail": because(deployment.plan_digest, no.why), "who": no.by}
     return Rejected(deployment.plan_digest, no, append_history(env, HistoryEntry.ended("reject", no.at, **about)) or "")

@@ -53,7 +53,6 @@ def context(pushed: dict[str, Any]) -> Any:
         xcom_pull=pull,
         get_first_reschedule_date=lambda context: None,
         get_task_states=lambda run_ids, task_ids, **_: {run_ids[0]: {"upgrade.approval": pushed.get("state of the approval", "success")}},
-        max_tries=2,
     )
     run = SimpleNamespace(dag_id="up", run_id=ti.run_id, triggering_user_name="bob")
     return {"ti": ti, "dag_run": run, "dag": SimpleNamespace(folder="/dags"), "params": {"release": "flights_lake"}}

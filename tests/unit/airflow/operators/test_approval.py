@@ -77,8 +77,7 @@ def test_an_approval_whose_page_shows_what_was_asked_at_first_fails_and_says_so(
 def test_an_approval_of_a_plan_that_was_rejected_before_it_asks_for_the_first_time_asks_nobody(
     verbs: FakeVerbs, context: Any, pushed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context["ti"].max_tries = 0
-    verbs.raises["approved"] = [PlanRejected(generation=7, plan="d" * 64, by="bob", at="now", why="never")]
+    verbs.raises["meet_rejection"] = [PlanRejected(generation=7, plan="d" * 64, by="bob", at="now", why="never")]
     with pytest.raises(TaskRefused) as failed:
         approval().execute(context)
     assert failed.value.error.code == "plan_rejected" and ASKED not in pushed

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pendulum
 import pytest
 
 from airflow_provider_schemamig.core import commands
@@ -15,7 +16,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
-from tests.support.lake import no_spark
+from tests.support.lake import Lake, no_spark
 from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, refused, releases, two_releases, whole
 
@@ -113,11 +114,17 @@ def test_a_rejected_plan_is_neither_approved_nor_promoted_at_any_gate(tmp_path: 
         with refused("plan_rejected") as told:
             gate()
         assert "by ann at" in str(told[0]) and "not before Monday" in str(told[0])
-    commands.promote(lake.env, generation, approved_by="eve", rejected_at=commands.rejected_at(lake.env, generation))
+    commands.promote(lake.env, generation, approved_by="eve", rejected_at=rejected_at(lake, generation))
     assert lake.state.deployments[generation].promoted_by == "eve", "Airflow's gate asked again"
     assert lake.state.deployments[generation].rejected is None
     with refused("wrong_state"):
         commands.reject(lake.env, generation, digest, "ann")
+
+
+def rejected_at(lake: Lake, generation: Generation) -> pendulum.DateTime:
+    rejected = lake.state.deployments[generation].rejected
+    assert rejected is not None
+    return rejected.at
 
 
 def test_a_gate_that_asks_again_takes_a_rejection_back(tmp_path: Path) -> None:
@@ -127,7 +134,7 @@ def test_a_gate_that_asks_again_takes_a_rejection_back(tmp_path: Path) -> None:
     commands.reject(lake.env, generation, digest, "ann")
     with pytest.raises(PlanRejected):
         commands.approve(lake.env, generation, digest, "bob", rejected_at=None)
-    commands.approve(lake.env, generation, digest, "bob", rejected_at=commands.rejected_at(lake.env, generation))
+    commands.approve(lake.env, generation, digest, "bob", rejected_at=rejected_at(lake, generation))
     assert commands.approved(lake.env, generation)
 
 
@@ -140,14 +147,29 @@ def test_an_answer_to_a_gate_that_asked_before_a_rejection_or_about_another_plan
     commands.reject(lake.env, generation, digest, "ann")
     with pytest.raises(PlanRejected, match="ann"):
         commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest)
-    known = commands.rejected_at(lake.env, generation)
+    known = rejected_at(lake, generation)
     commands.reject(lake.env, generation, digest, "eve", "never")
     with pytest.raises(PlanRejected, match=r"eve.*never"):
         commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, rejected_at=known)
     assert lake.state.leader is None or lake.state.leader.generation < generation
-    known = commands.rejected_at(lake.env, generation)
+    known = rejected_at(lake, generation)
     commands.promote(lake.env, generation, approved_by="bob", approved_plan=digest, rejected_at=known)
     assert lake.state.deployments[generation].promoted_by == "bob"
+
+
+def test_a_gate_ends_by_a_no_that_none_has_met_and_asks_again_after_that(tmp_path: Path) -> None:
+    """Whoever has it ask again then, by clearing it, knows of the no: a gate that is tried again by itself does not count."""
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest = commands.plan_digest(lake.env, generation)
+    assert commands.meet_rejection(lake.env, generation) is None
+    for who in ("bob", "eve"):
+        commands.reject(lake.env, generation, digest, who)
+        with pytest.raises(PlanRejected, match=who):
+            commands.meet_rejection(lake.env, generation)
+        assert commands.meet_rejection(lake.env, generation) == rejected_at(lake, generation)
+    commands.reject(lake.env, generation, digest, "ann", at_gate=True, rejected_at=rejected_at(lake, generation))
+    assert commands.meet_rejection(lake.env, generation) == rejected_at(lake, generation), "the gate's own no ended it"
 
 
 def test_a_no_at_the_gate_is_told_once_with_that_of_the_page_and_anew_where_the_gate_has_asked_again(tmp_path: Path) -> None:
@@ -160,7 +182,7 @@ def test_a_no_at_the_gate_is_told_once_with_that_of_the_page_and_anew_where_the_
         return [entry.who for entry in read_history(lake.env) if entry.what == "reject"]
 
     assert len(told(at_gate=False)) == len(told(at_gate=True)) == 1, "the page wrote it, and answered the gate"
-    asked_again = commands.rejected_at(lake.env, generation)
+    asked_again = rejected_at(lake, generation)
     assert len(told(at_gate=True, known=asked_again)) == 2
     assert len(told(at_gate=False)) == 3, "of somebody else"
 
