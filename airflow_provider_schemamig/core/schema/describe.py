@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.clauses import CLAUSES, clause_of, clauses_of
-from airflow_provider_schemamig.core.schema.model import Field
+from airflow_provider_schemamig.core.schema.model import Declaration, Field
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.visible import visible
 
@@ -21,6 +22,18 @@ def describe(change: c.Change) -> str:
     """Describe one change in words."""
     text: str = _DESCRIBE[type(change)](change)
     return visible(text)
+
+
+def keys_in_words(declaration: Declaration, names: Mapping[ColumnPath, ColumnPath] | None = None) -> Iterator[str]:
+    """Yield the keys as SQL has them, their columns by ``names`` where these have one."""
+
+    def listed(columns: Sequence[str]) -> str:
+        return ", ".join((names or {}).get(ColumnPath(column), column) for column in columns)
+
+    if declaration.primary_key is not None:
+        yield f"PRIMARY KEY ({listed(declaration.primary_key.columns)})"
+    yield from (f"UNIQUE ({listed(key.columns)})" for key in declaration.uniques)
+    yield from (f"FOREIGN KEY ({listed(key.columns)}) REFERENCES {key.references}" for key in declaration.foreign_keys)
 
 
 def column_sql(field: Field) -> str:

@@ -108,15 +108,20 @@ def meet_rejection(env: EnvironmentRoot, generation: Generation) -> Rejection | 
     """
     ledger = LedgerWriter(env)
     before = deployment_of(ledger.state(), generation)
+    if before.rejected is not None and not before.rejected.met:
+        note_met(ledger, generation)
+        check_not_rejected(before)
+    return before.rejected
+
+
+def note_met(ledger: LedgerWriter, generation: Generation) -> None:
+    """Note that a gate has ended by the no that stands, or the promotion after it."""
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         return [] if deployment.rejected is None else _now_rejected(deployment, replace(deployment.rejected, met=True))
 
-    if before.rejected is not None and not before.rejected.met:
-        ledger.transact(decide)
-        check_not_rejected(before)
-    return before.rejected
+    ledger.transact(decide)
 
 
 def _now_rejected(deployment: Deployment, no: Rejection) -> list[Update]:
@@ -187,7 +192,11 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateA
         )
         return [Put(leader), Put(promoted), *([] if answer is None or approval is None else [Put(approval)])]
 
-    return ledger.transact(decide)
+    try:
+        return ledger.transact(decide)
+    except PlanRejected:
+        note_met(ledger, generation)
+        raise
 
 
 def is_leader(state: State, deployment: Deployment) -> bool:

@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.schema.describe import keys_in_words
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.digest_check import check_all, check_cardinality_since, check_delta
@@ -27,9 +28,9 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all, key_violations
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import TAIL, copied_version, forward_transfer, row_of
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 #: Tail rounds before the seal; with a round shorter than the one before, what is left for the seal shrinks.
 _ROUNDS = 5
@@ -133,6 +134,8 @@ def _near_and_checked(leader: LeaderWriter, stage: Copy, jobs: JobRunner) -> Cau
         # The rows of ``checked`` may be those of a later version of the source: they would differ though nothing is wrong.
         raise StepAlreadyMade(collection=stage.collection, step="the next step of the tail")
     check_all(leader.env, transfer, followed.seen, checked, jobs, same_rows=not stage.any_cardinality)
+    row = row_of(leader.state, leader.deployment, stage.collection)
+    raise_refusals(key_violations(leader.env, leader.state, row, stage.declaration, jobs))
     leader.report("digest", stage.collection, checked, started)
     return _near(leader, replace(followed, checked=checked, checked_source=followed.seen, delta=NO_ROWS), jobs)
 
@@ -214,6 +217,10 @@ def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner)
         check_delta(leader.env, transfer, followed.checked, newest, followed.delta, jobs)
     if followed.delta is not None and not followed.stage.any_cardinality:
         check_cardinality_since(leader.env, transfer, followed.checked_source, sealed, followed.delta.rows, jobs)
+    keys = list(keys_in_words(followed.stage.declaration)) if newest > followed.checked else []
+    if keys:  # to ask all rows again would lock writers out for as long
+        text = "rows that came right before its writers were stopped were not asked for"
+        leader.notes.append(f"{followed.stage.collection}: {text} {', '.join(keys)}: `schemamig verify` does")
     leader.report("digest", followed.stage.collection, newest, started)
     return followed
 

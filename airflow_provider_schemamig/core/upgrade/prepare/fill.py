@@ -97,7 +97,7 @@ def _copy(copying: Copying) -> StageResult:
 
     def check(state: State) -> None:
         row = state.replacements[replacement_key(stage.collection, copying.deployment)]
-        raise_refusals(_key_violations(copying.env, state, row, stage.declaration, jobs))
+        raise_refusals(key_violations(copying.env, state, row, stage.declaration, jobs))
 
     return copy_rows(copying, check)
 
@@ -119,7 +119,7 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
         if row is None:
             raise NotBuilt(collection=collection)
         done = _fill(env, state, row, builds[collection], filling.epoch, jobs)
-        violations = _key_violations(env, state, row, builds[collection].declaration, jobs)
+        violations = key_violations(env, state, row, builds[collection].declaration, jobs)
         # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
         record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
         raise_refusals(violations)
@@ -156,7 +156,7 @@ def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, 
     return jobs.run("fill", request)
 
 
-def _key_violations(
+def key_violations(
     env: EnvironmentRoot, state: State, row: BuildingShard, declaration: Declaration, jobs: JobRunner
 ) -> Sequence[DataViolation]:
     """Look for rows that violate a key: Delta enforces NOT NULL and CHECK when rows are written, but no keys."""

@@ -20,7 +20,8 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Sh
 from airflow_provider_schemamig.core.online.backfill import due_files
 from airflow_provider_schemamig.core.online.nested_types import leaves
 from airflow_provider_schemamig.core.release.columns import match
-from airflow_provider_schemamig.core.release.merge.chain import Evolve
+from airflow_provider_schemamig.core.release.merge.chain import Evolve, RewriteStep
+from airflow_provider_schemamig.core.schema.describe import keys_in_words
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -199,31 +200,24 @@ def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tu
         entry = replace(entry, physical=known.before)
     head = read_head(store)
     inverse = inverse_changes(store, head, entry.physical, swap_back.wanted, swap_back.renames, swap_back.since)
-    left = (*inverse.left_behind, *_unasked_keys(step, store, swap_back.since))
     if not inverse.changes:
-        return None, left
-    return Transition(step.collection, entry.shard, entry.physical, inverse.changes, inverse.forget, head.version), left
+        return None, inverse.left_behind
+    return Transition(step.collection, entry.shard, entry.physical, inverse.changes, inverse.forget, head.version), inverse.left_behind
 
 
-def _unasked_keys(step: Evolve, store: Store, since: int) -> Iterator[str]:
-    """Yield, in words, the keys that the release had dropped and that are declared again, where rows came meanwhile."""
-    kept = {*_keys(step.new, match(step.old, step.new, step.renames))}
-    found = [key for key in _keys(step.old, {}) if key not in kept]
+def unasked_keys(leader: LeaderView, plan: Plan) -> Iterator[str]:
+    """Yield, in words, the keys that the release had dropped and that a rollback declares again, where rows came meanwhile."""
+    for step in plan.target.steps:
+        if isinstance(step, Evolve | RewriteStep):
+            kept = {*keys_in_words(step.new, match(step.old, step.new, step.renames if isinstance(step, Evolve) else {}))}
+            found = [key for key in keys_in_words(step.old) if key not in kept]
+            if found and (isinstance(step, RewriteStep) or _rows_came(leader, held_table(leader.state, hold_of(leader), step.old.name))):
+                text = "is declared again, and rows that came since were not asked: `schemamig verify` does"
+                yield from (f"{step.old.name}: {key} {text}" for key in found)
+
+
+def _rows_came(leader: LeaderView, held: HeldTable) -> bool:
     try:
-        came = bool(found) and files_since(store, since)
+        return files_since(held_store(leader.env, leader.state, held), held.before or 0)
     except LogTruncated:
-        came = True
-    if came:
-        yield from (f"{key} is declared again, and rows that came since were not asked: `schemamig verify` does" for key in found)
-
-
-def _keys(declaration: Declaration, names: Mapping[ColumnPath, ColumnPath]) -> Iterator[str]:
-    """Yield the keys in SQL, their columns by ``names`` where these have one."""
-
-    def listed(columns: Sequence[str]) -> str:
-        return ", ".join(names.get(ColumnPath(column), column) for column in columns)
-
-    if declaration.primary_key is not None:
-        yield f"PRIMARY KEY ({listed(declaration.primary_key.columns)})"
-    yield from (f"UNIQUE ({listed(key.columns)})" for key in declaration.uniques)
-    yield from (f"FOREIGN KEY ({listed(key.columns)}) REFERENCES {key.references}" for key in declaration.foreign_keys)
+        return True

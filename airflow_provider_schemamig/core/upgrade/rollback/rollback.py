@@ -62,6 +62,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     lossy_casts,
     roll_back_tables,
     source_entry,
+    unasked_keys,
 )
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import kept_until, lossy, note, rows_came
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_restored, restore_rows_of, warm_up
@@ -247,6 +248,7 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
         return_to_release(leader, swaps)
         raise
     until = kept_until(leader.deployment)
+    leader.notes.extend(unasked_keys(leader, leader.plan))
     leader.append(lambda state: _flip(leader, state, rolled_back, swaps, sealed, until if kept else None))
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
     leader.notes.extend(f"{rewrite.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for rewrite in rewrites)

@@ -157,6 +157,16 @@ def test_an_answer_to_a_gate_that_asked_before_a_rejection_or_about_another_plan
     assert lake.state.deployments[generation].promoted_by == "bob"
 
 
+def test_a_gate_asks_again_after_promotion_ended_by_the_no(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest = commands.plan_digest(lake.env, generation)
+    commands.reject(lake.env, generation, digest, "bob")
+    with pytest.raises(PlanRejected, match="bob"):
+        commands.promote(lake.env, generation, approved_by="ann", approved_plan=digest)
+    assert commands.meet_rejection(lake.env, generation) == rejected_at(lake, generation)
+
+
 def test_a_gate_ends_by_a_no_that_none_has_met_and_asks_again_after_that(tmp_path: Path) -> None:
     """Whoever has it ask again then, by clearing it, knows of the no: a gate that is tried again by itself does not count."""
     lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')

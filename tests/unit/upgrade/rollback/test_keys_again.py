@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
-from tests.support.upgrades import two_releases
+from tests.support.rows import tables
+from tests.support.upgrades import refused, two_releases
 
 PARENT = "CREATE TABLE p (u INT NOT NULL, PRIMARY KEY (u));"
 KEYS = {
@@ -31,3 +33,37 @@ def test_a_key_that_is_declared_again_was_asked_of_no_row_that_came_since(tmp_pa
     done = commands.rollback(lake.env, jobs=OnlineJobs())
     told = f"t: {key} is declared again, and rows that came since were not asked: `schemamig verify` does"
     assert (told in done.notes) is writes
+
+
+REWRITE = 'rewrite("t", up="SELECT id, u, CAST(v AS BIGINT) AS v FROM {t}", down="SELECT id, u, CAST(v AS STRING) AS v FROM {t}")'
+
+
+def rewritten(folder: Path, before: str, after: str) -> Lake:
+    table = "CREATE TABLE t (id BIGINT NOT NULL, u INT NOT NULL, v {}{});"
+    lake = two_releases(folder, table.format("STRING", before), table.format("BIGINT", after), REWRITE)
+    tables.insert(lake.path("t"), [{"id": 1, "u": 7, "v": "1"}])
+    return lake
+
+
+def test_a_rewrite_that_dropped_a_key_says_so_too_when_it_goes_back(tmp_path: Path) -> None:
+    lake = rewritten(tmp_path, ", UNIQUE (u)", "")
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    done = commands.rollback(lake.env, jobs=OnlineJobs())
+    assert "t: UNIQUE (u) is declared again, and rows that came since were not asked: `schemamig verify` does" in done.notes
+
+
+@pytest.mark.parametrize("key", ["UNIQUE (u)", "PRIMARY KEY (u)"])
+def test_a_row_that_comes_after_the_copy_was_asked_is_asked_before_writers_are_stopped(tmp_path: Path, key: str) -> None:
+    lake, jobs = rewritten(tmp_path, "", f", {key}"), OnlineJobs()
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    commands.fill(lake.env, generation, ["t"], jobs=jobs)
+    tables.insert(lake.path("t"), [{"id": 2, "u": 7, "v": "2"}])
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation, jobs=jobs)
+    with refused("data_violation", "t"):
+        commands.cutover(lake.env, generation, jobs=jobs)
+    assert lake.version == "1.0.0"
+    tables.change(lake.path("t"), lambda row: {**row, "u": 8} if row["id"] == 2 else row)
+    commands.cutover(lake.env, generation, jobs=jobs)
+    assert lake.version == "1.1.0"

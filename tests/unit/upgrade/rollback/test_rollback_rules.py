@@ -40,6 +40,9 @@ class Case:
     left: str | None = None
 
 
+#: Of a key that is declared again, whose rows nobody asked: nothing else stays behind.
+KEY_AGAIN = "PRIMARY KEY (id) is declared again"
+
 CASES = [
     Case("add", "id BIGINT", "id BIGINT, a STRING", [{"id": 1}], back=[{"id": 1}]),
     Case(
@@ -259,6 +262,7 @@ CASES = [
         [{"id": 1}],
         [{"id": 1}],
         back=[{"id": 1}, {"id": 1}],
+        left=KEY_AGAIN,
     ),
 ]
 
@@ -302,7 +306,7 @@ def test_rolled_back_and_upgraded_again(tmp_path: Path, case: Case) -> None:
     notes = "; ".join(outcome.notes)
     assert (case.left in notes) if case.left else not notes
     whole(lake)
-    if not case.left:
+    if case.left in ("", KEY_AGAIN):
         assert essence(foreign.metadata(lake.path("t"))) == essence(live), "nothing had to stay, and the table is as it was"
 
     lake.upgrade(lake.second)
