@@ -110,7 +110,7 @@ def test_a_gap_fails_at_once_and_a_restore_mends_it(run_dag: RunDag, two: Replic
     tables.vacuum(two.path("a"))  # the change was not brought yet, and the file says no more what it changed
     found = run_dag("schemamig_replicate", **ends(two), collections=["trips"], minutes=0)
     assert found["replicate.bring"] == ("failed", 1)
-    context: Any = {"ti": SimpleNamespace(dag_id="schemamig_restore", run_id="manual", task_id="restore")}
+    context: Any = {"ti": SimpleNamespace(dag_id="schemamig_restore", run_id="manual", task_id="restore", map_index=-1)}
     restore = RestoreCollectionOperator(task_id="restore", **ends(two), collection="trips")
     restored = restore.execute(context)
     assert (restored["version"], restored["rows"]) == (2, 1)
