@@ -109,17 +109,17 @@ def meet_rejection(env: EnvironmentRoot, generation: Generation) -> Rejection | 
     ledger = LedgerWriter(env)
     before = deployment_of(ledger.state(), generation)
     if before.rejected is not None and not before.rejected.met:
-        note_met(ledger, generation)
+        _note_met(ledger, generation, before.rejected)
         check_not_rejected(before)
     return before.rejected
 
 
-def note_met(ledger: LedgerWriter, generation: Generation) -> None:
-    """Note that a gate has ended by the no that stands, or the promotion after it."""
+def _note_met(ledger: LedgerWriter, generation: Generation, no: Rejection | None) -> None:
+    """Note that a gate, or the promotion after it, has ended by this very no, if it still stands: nobody was told of a later one."""
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
-        return [] if deployment.rejected is None else _now_rejected(deployment, replace(deployment.rejected, met=True))
+        return [] if no is None or deployment.rejected != no else _now_rejected(deployment, replace(no, met=True))
 
     ledger.transact(decide)
 
@@ -162,9 +162,11 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateA
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
     names = collections_of(plan)
+    looked_at: list[Rejection | None] = []
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
+        looked_at.append(deployment.rejected)
         leads = is_leader(state, deployment)
         if leads and not deployment.rolling_back:
             return []
@@ -195,7 +197,7 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateA
     try:
         return ledger.transact(decide)
     except PlanRejected:
-        note_met(ledger, generation)
+        _note_met(ledger, generation, looked_at[-1])
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,24 @@ def test_a_gate_ends_by_a_no_that_none_has_met_and_asks_again_after_that(tmp_pat
         assert commands.meet_rejection(lake.env, generation) == rejected_at(lake, generation)
     commands.reject(lake.env, generation, digest, "ann", at_gate=True, rejected_at=rejected_at(lake, generation))
     assert commands.meet_rejection(lake.env, generation) == rejected_at(lake, generation), "the gate's own no ended it"
+
+
+def test_a_no_that_comes_while_a_gate_ends_by_another_one_is_met_by_none(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE a (id BIGINT);", "CREATE TABLE a (id BIGINT, v INT);", 'evolution("a")')
+    generation = claimed(lake, lake.second)
+    digest, said = commands.plan_digest(lake.env, generation), list[str]()
+
+    def meanwhile(at: str, what: str, key: str) -> None:
+        if not said:
+            said.append("eve")
+            commands.reject(lake.env, generation, digest, "eve")
+
+    commands.reject(lake.env, generation, digest, "bob")
+    with pytest.raises(PlanRejected, match="bob"):
+        commands.meet_rejection(replace(lake.env, on_write=meanwhile), generation)
+    assert said == ["eve"]
+    with pytest.raises(PlanRejected, match="eve"):
+        commands.meet_rejection(lake.env, generation)
 
 
 def test_a_no_at_the_gate_is_told_once_with_that_of_the_page_and_anew_where_the_gate_has_asked_again(tmp_path: Path) -> None:
