@@ -236,6 +236,7 @@ def _closed(state: State, leader: LeaderView) -> list[Update]:
 def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:
     started = time.monotonic()
     _restore(leader, jobs, allow_lossy)
+    leader.notes.extend(unasked_keys(leader, leader.plan))  # while nobody waits
     swaps = announce_swaps(leader, shard_swaps(leader))
     rewrites = rewrites_to_roll_back(leader, swaps)
     try:
@@ -248,7 +249,6 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
         return_to_release(leader, swaps)
         raise
     until = kept_until(leader.deployment)
-    leader.notes.extend(unasked_keys(leader, leader.plan))
     leader.append(lambda state: _flip(leader, state, rolled_back, swaps, sealed, until if kept else None))
     leader.notes.extend(note(leader.env, leader.state, leader.deployment, kept, until))
     leader.notes.extend(f"{rewrite.step.collection}: writers were blocked for {time.monotonic() - closed:.1f} s" for rewrite in rewrites)
