@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels
-from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import Fields, path_in_files
 
 Names = Mapping[ColumnPath, str]
@@ -37,6 +37,12 @@ class Shape:
     @property
     def fields(self) -> Fields:
         return self.declaration.fields
+
+    @property
+    def in_files(self) -> dict[ColumnPath, tuple[str, ...]]:
+        """Return what each field, at any depth, is known by in the data files: that tells it from others, also where its struct was
+        renamed."""
+        return {path: path_in_files(path, self.stored) for path, _ in walk(self.fields)}
 
     def name_in_files(self, path: ColumnPath) -> str:
         return self.stored.get(path) or path.rpartition(".")[2]

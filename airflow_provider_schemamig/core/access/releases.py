@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease, UnknownRelease
@@ -18,7 +17,6 @@ from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, RewriteStep
 from airflow_provider_schemamig.core.release.merge.merged import Replace as ReplaceStep
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
-from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
@@ -85,6 +83,11 @@ def shape_of(entry: SchemaEntry) -> Shape:
     return Shape(entry.declared, dict(entry.stored_names))
 
 
+def physical_shape_of(entry: SchemaEntry) -> Shape:
+    """Return the shape that the table has by this row of the ledger, hidden columns included."""
+    return Shape(entry.physical, dict(entry.stored_names))
+
+
 def live_shard(state: State, collection: CollectionName, shard: ShardId | None) -> Shard | None:
     """Return the table with the rows of the collection that ``shard`` held: the same one under whatever name, else its successor.
 
@@ -126,8 +129,8 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
     if known is None:
         return frozenset()
     since = [later for later in state.schemas_of(entry.shard) if entry.may_precede(later)]
-    structs = {names[:-1] for later in since for _, names in _in_files(later) if names not in known}
-    return frozenset(path for path, names in _in_files(entry) if names not in known and names[:-1] in structs)
+    structs = {names[:-1] for later in since for names in shape_of(later).in_files.values() if names not in known}
+    return frozenset(path for path, names in shape_of(entry).in_files.items() if names not in known and names[:-1] in structs)
 
 
 def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | None:
@@ -141,24 +144,14 @@ def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | No
     if known is None:
         return None
     later = [found for found in state.schemas_of(entry.shard) if entry.may_precede(found)]
-    stayed = {names for found in later for _, names in _in_files(found, found.physical)}
-    return frozenset(path for path, names in _in_files(entry) if names not in known and names not in stayed)
+    stayed = {names for found in later for names in physical_shape_of(found).in_files.values()}
+    return frozenset(path for path, names in shape_of(entry).in_files.items() if names not in known and names not in stayed)
 
 
 def _known_before(state: State, entry: SchemaEntry) -> set[tuple[str, ...]] | None:
     """Return the fields, by their names in the data files, of the newest schema before a rolled-back one that was not rolled back."""
     earlier = [known for known in state.schemas_of(entry.shard) if known.rolled_back is None and known.may_precede(entry)]
-    return {names for _, names in _in_files(earlier[-1])} if earlier else None
-
-
-def _in_files(entry: SchemaEntry, declaration: Declaration | None = None) -> Iterator[tuple[ColumnPath, tuple[str, ...]]]:
-    """Yield the fields of ``declaration`` (None: of what it declares), each with its names in the data files.
-
-    Those tell it from others, also where its struct was renamed.
-    """
-    names = dict(entry.stored_names)
-    for path, _ in walk((declaration or entry.declared).fields):
-        yield path, path_in_files(path, names)
+    return set(shape_of(earlier[-1]).in_files.values()) if earlier else None
 
 
 def entry_of_release(state: State, collection: CollectionName, release: Version) -> SchemaEntry | None:

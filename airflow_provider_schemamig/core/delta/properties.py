@@ -1,7 +1,6 @@
-"""Delta's own table properties: which we set, what values Delta can parse, and which table feature each brings.
+"""What Delta's own table properties say of a table: which table feature each brings, column mapping, columns with statistics.
 
-A property without its feature, or with a value Spark cannot parse, makes every statement on the table fail; delta-rs accepts both. So
-this list is closed; keys outside ``delta.`` are the user's and free.
+What values they may have is in ``schema.delta_rules.property_values``.
 """
 
 from __future__ import annotations
@@ -10,10 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_schemamig.core.schema.delta_rules.properties import CONSTRAINT_PREFIX
-from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
-    FEATURES,
-    MAPPING_MODE,
-)
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import FEATURES, MAPPING_MODE
 
 CONSTRAINT = CONSTRAINT_PREFIX
 MAPPING_MAX_ID = "delta.columnMapping.maxColumnId"

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
 from airflow_provider_schemamig.core.delta.names import physical_path
@@ -30,6 +31,14 @@ def files_since(store: ReadStore, version: int) -> bool:
     A commit that only rearranged rows counts, too, and a RESTORE: files of the table may have a column that it brought back.
     """
     return any(commit.has_files or commit.restores for commit in commits(store, version))
+
+
+def may_have_files_since(store: ReadStore, version: int) -> bool:
+    """Return what ``files_since`` does; True where the log was cleaned up since then, and nobody can tell."""
+    try:
+        return files_since(store, version)
+    except LogTruncated:
+        return True
 
 
 def rows_changed_since(store: ReadStore, version: int) -> bool:

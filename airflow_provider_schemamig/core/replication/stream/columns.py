@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
-from airflow_provider_schemamig.core.access.releases import shape_of
+from airflow_provider_schemamig.core.access.releases import physical_shape_of, shape_of
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
@@ -132,7 +132,7 @@ class Columns:
         if not isinstance(there, Shape):  # of such a table nothing is brought
             return entry
         taken = match_fields(there, shape_of(entry))
-        shown = {names for path, names in _all_in_files(there).items() if not path.startswith(RESERVED_PREFIX)}
+        shown = {names for path, names in there.in_files.items() if not path.startswith(RESERVED_PREFIX)}
         if before is not None:
             # Some may come with the cut-over only, and of what was accepted later not one need be there yet (``absent``).
             begun = not candidate or entry.since_table_version > version or not shown.isdisjoint(_new_fields(before, entry))
@@ -153,7 +153,7 @@ class Columns:
         there = "" if self._table is None else self._columns_of(self._table)
         if before is None or not isinstance(there, Shape) or not (new := _new_fields(before, entry)):
             return frozenset()
-        wanted = _all_in_files(shape_of(entry))
+        wanted = shape_of(entry).in_files
         found = frozenset(path for path in _missing(there, entry) if wanted[path] in new)
         return found if entry is self._accepted else found - _taken_names(before, entry)
 
@@ -188,7 +188,7 @@ class Columns:
         assert self._good is not None  # or nobody could have gone astray
         found = [difference for difference in _differences(self._good, self._astray) if difference.expected != ABSENT]
         if self._accepted is not None:
-            taken_over = {difference.path for difference in _differences(self._good, _physical(self._accepted))}
+            taken_over = {difference.path for difference in _differences(self._good, physical_shape_of(self._accepted))}
             found = [difference for difference in found if difference.path not in taken_over]
         return OriginDrift(version, tuple(f"{difference}, for a while" for difference in found)) if found else None
 
@@ -197,7 +197,7 @@ class Columns:
         valid, live = _valid(self._entries, head.version), self._columns_of(head.metadata)
         if isinstance(live, Shape) and any(not _differences(other, replace(live, stored={})) for other in self._contracted):
             return None
-        differences = () if valid is None else _told(_physical(valid), live)
+        differences = () if valid is None else _told(physical_shape_of(valid), live)
         return OriginDrift(head.version, differences) if differences else None
 
     def begin(self, after: int) -> OriginDrift | None:
@@ -209,14 +209,14 @@ class Columns:
         valid = _valid(self._entries, after)
         try:
             self._table = read_head(self._store, after).metadata
-            if valid is None or self._is(_physical(valid), self._table):
+            if valid is None or self._is(physical_shape_of(valid), self._table):
                 return None
             for version in range(after, valid.since_table_version - 1, -1):
                 commit = read_commit(self._store, version)
                 if commit.metadata is not None and self._is_ours(commit):
                     return None
                 if commit.metadata is not None and not self._leaves_columns(commit):
-                    return self._take(commit, _physical(valid))
+                    return self._take(commit, physical_shape_of(valid))
         except LogTruncated:
             pass
         return None
@@ -237,7 +237,7 @@ class Columns:
         self._shown.clear()
         live = self._columns_of(commit.metadata)
         valid = _valid(self._entries, commit.version)
-        known = [good, *([] if valid is None else [_physical(valid)])]
+        known = [good, *([] if valid is None else [physical_shape_of(valid)])]
         ours = self._is_ours(commit) and self._astray is None and self.entry(commit.version) is valid and self._is_known()
         if isinstance(live, Shape) and (ours or any(not _differences(expected, live) for expected in known)):
             self._good, self._astray, self._accepted = live, None, None
@@ -265,7 +265,7 @@ class Columns:
     def _is_known(self) -> bool:
         """Return whether the table has the columns now that the ledger says, or is on its way there: else it is somebody else's work."""
         valid = _valid(self._entries, self._upto)
-        return self._in_flight is not None or valid is None or self._is(_physical(valid), self._head)
+        return self._in_flight is not None or valid is None or self._is(physical_shape_of(valid), self._head)
 
     def _before(self, version: int) -> Shape:
         """Return the columns in force before a commit: all before it was as it should be, or the stream would not have come so far."""
@@ -278,7 +278,7 @@ class Columns:
             found = ""
         if isinstance(found, Shape):
             return found
-        return Shape(Declaration(CollectionName(""), ())) if entry is None else _physical(entry)
+        return Shape(Declaration(CollectionName(""), ())) if entry is None else physical_shape_of(entry)
 
     def _is_taken_back(self, version: int, good: Shape, later: SchemaEntry | None) -> bool:
         """Return whether the table got its good columns back by the ledger's next row, for which all had to be in order.
@@ -302,11 +302,6 @@ class Columns:
             return error.message.rstrip(".")
 
 
-def _physical(entry: SchemaEntry) -> Shape:
-    """Return the columns that the table has by a row of the ledger."""
-    return Shape(entry.physical, dict(entry.stored_names))
-
-
 def _differences(expected: Shape, found: Shape) -> tuple[Difference, ...]:
     """Return the differences of columns alone, as properties, CHECKs and partitioning make no row another one.
 
@@ -318,11 +313,6 @@ def _differences(expected: Shape, found: Shape) -> tuple[Difference, ...]:
         *live_differences(_only_columns(expected.declaration), _only_columns(found.declaration)),
         *(Difference(path, "the column of before", "another one of its name") for path in other),
     )
-
-
-def _all_in_files(columns: Shape) -> dict[ColumnPath, tuple[str, ...]]:
-    """Return what each field, at any depth, is known by in the data files."""
-    return {path: path_in_files(path, columns.stored) for path, _ in walk(columns.fields)}
 
 
 def _told(expected: Shape, found: Shape | str) -> tuple[str, ...]:
@@ -354,18 +344,18 @@ def _new_fields(before: SchemaEntry, after: SchemaEntry) -> frozenset[tuple[str,
 def _missing(there: Shape, entry: SchemaEntry) -> frozenset[ColumnPath]:
     """Return the fields of a schema that a table does not have."""
     wanted = shape_of(entry)
-    return frozenset(_all_in_files(wanted)) - match_fields(there, wanted).keys()
+    return frozenset(wanted.in_files) - match_fields(there, wanted).keys()
 
 
 def _taken_names(before: SchemaEntry, after: SchemaEntry) -> frozenset[ColumnPath]:
     """Return the fields of ``before`` that are no field of ``after`` any more: another one there may have the name."""
     kept = _declared_fields(after)
-    return frozenset(path for path, names in _all_in_files(shape_of(before)).items() if names not in kept)
+    return frozenset(path for path, names in shape_of(before).in_files.items() if names not in kept)
 
 
 def _declared_fields(entry: SchemaEntry) -> frozenset[tuple[str, ...]]:
     """Return the columns that it declares and the fields inside of them, at any depth, by their names in the data files."""
-    return frozenset(_all_in_files(shape_of(entry)).values())
+    return frozenset(shape_of(entry).in_files.values())
 
 
 def _changes_columns(intent: TransitionIntent) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Fingerprint, Generation, ShardId
+from airflow_provider_schemamig.core.names import Fingerprint, Generation, ShardId
 from airflow_provider_schemamig.core.online.unfilled import column_filled
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
@@ -49,12 +49,12 @@ class Provenance:
 
 def provenance_of(commit: LogCommit) -> Provenance:
     """Return what a commit says of its origin; nothing, if it does not say it in our words."""
-    found = _object(commit.user_metadata)
-    ours = found.get(RESERVED_PREFIX)
-    if isinstance(ours, dict):
+    ours = commit.about
+    if ours is not None:
         generation = ours.get("generation")
         made_for = Generation(generation) if isinstance(generation, int) else None
         return Provenance(action=str(ours.get("action", "")), generation=made_for, origin=_text(ours.get("origin")))
+    found = _object(commit.user_metadata)
     schema_hash = _text(found.get("schema_hash"))
     if schema_hash is None or not schema_hash.startswith(f"{ALGORITHM}:"):
         return Provenance()

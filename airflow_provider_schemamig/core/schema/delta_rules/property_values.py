@@ -1,6 +1,7 @@
-"""What values of Delta's table properties Delta can parse, and which of them may stand together.
+"""Which of Delta's own table properties we set, what values of them Delta can parse, and which may stand together.
 
-A value that Spark cannot parse makes every statement on the table fail; delta-rs accepts it. Pure.
+A value that Spark cannot parse makes every statement on the table fail; delta-rs accepts it. So this list is closed; keys outside
+``delta.`` are the user's and free. Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _VALUES: dict[str, re.Pattern[str]] = {
     APPEND_ONLY: _BOOLEAN,
     ENABLE_TYPE_WIDENING: _BOOLEAN,
     "delta.autoOptimize": _BOOLEAN,
-    "delta.autoOptimize.autoCompact": re.compile("true|false", re.IGNORECASE),
+    "delta.autoOptimize.autoCompact": _BOOLEAN,
     "delta.autoOptimize.optimizeWrite": _BOOLEAN,
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns, put_txns
-from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import files_since
+from airflow_provider_schemamig.core.delta.log.commits import may_have_files_since
 from airflow_provider_schemamig.core.delta.log.head import head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, IntentKind, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
@@ -217,7 +216,4 @@ def unasked_keys(leader: LeaderView, plan: Plan) -> Iterator[str]:
 
 
 def _rows_came(leader: LeaderView, held: HeldTable) -> bool:
-    try:
-        return files_since(held_store(leader.env, leader.state, held), held.before or 0)
-    except LogTruncated:
-        return True
+    return may_have_files_since(held_store(leader.env, leader.state, held), held.before or 0)

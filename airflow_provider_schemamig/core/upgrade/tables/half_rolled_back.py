@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import files_since
+from airflow_provider_schemamig.core.delta.log.commits import may_have_files_since
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.schema.changes import SetDefault
@@ -49,16 +48,12 @@ def what_is_missing(store: ReadStore, intent: TransitionIntent, inverse: Inverse
     found = live_differences(intent.before, after_inverse(intent.after, inverse))
     reasons = (inverse.left_behind or tuple(map(str, found))) if found else ()
     given = [change.path for change in inverse.changes if isinstance(change, SetDefault) and change.new is not None]
-    return (*reasons, *(f"rows came in without the DEFAULT of {path}" for path in given if _files_came(store, intent.base_version)))
+    return (
+        *reasons,
+        *(f"rows came in without the DEFAULT of {path}" for path in given if may_have_files_since(store, intent.base_version)),
+    )
 
 
 def unfinished(state: State, intent: Intent, reasons: tuple[str, ...]) -> RollbackUnfinished:
     release = state.deployments[intent.generation]
     return RollbackUnfinished(collection=intent.collection, release=str(release.target), source=str(release.source), reasons=reasons)
-
-
-def _files_came(store: ReadStore, since: int) -> bool:
-    try:
-        return files_since(store, since)
-    except LogTruncated:
-        return True

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import files_since, nulls_since
+from airflow_provider_schemamig.core.delta.log.commits import may_have_files_since, nulls_since
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.dependent_checks import KeptCheck, guarded, kept_checks
@@ -235,10 +235,7 @@ class _Blocker:
 
     @cached_property
     def files_came(self) -> bool:
-        try:
-            return files_since(self._store, self._since)
-        except LogTruncated:
-            return True
+        return may_have_files_since(self._store, self._since)
 
     def _may_hold_null(self, path: ColumnPath) -> bool:
         try:
