@@ -18,7 +18,17 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
-from airflow_provider_schemamig.core.schema.changes import AddKey, Change, ChangeClustering, DropKey, Relax, RenameColumn, SetProperty
+from airflow_provider_schemamig.core.schema.changes import (
+    AddForeignKey,
+    AddKey,
+    Change,
+    ChangeClustering,
+    DropForeignKey,
+    DropKey,
+    Relax,
+    RenameColumn,
+    SetProperty,
+)
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade import alter
@@ -263,7 +273,7 @@ def _is_there(before: Declaration, after: Declaration, changes: Sequence[Change]
     is on the table."""
     if any(isinstance(change, RenameColumn) for change in changes):  # also where two columns exchange their names
         return False
-    of_table = [change for change in changes if not isinstance(change, AddKey | DropKey)]
+    of_table = [change for change in changes if not isinstance(change, AddKey | DropKey | AddForeignKey | DropForeignKey)]
 
     def may_be_set(change: Change) -> bool:
         if isinstance(change, SetProperty):
