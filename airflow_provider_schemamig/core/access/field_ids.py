@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import Fields, path_in_files
@@ -25,6 +26,7 @@ class Shape:
     yet, so that nothing but their names is known of them. ``retyped``: columns that took the place of one of another type; where a table
     lacks one, its values are in the other. ``doubtful``: fields of a release that was rolled back, which a release since may
     have brought under another name. ``held``: what a hold keeps of dropped fields, each by its names in the data files: no new field.
+    ``identities``: columns of the table whose values Delta makes, which no declaration says.
     """
 
     declaration: Declaration
@@ -33,6 +35,7 @@ class Shape:
     retyped: frozenset[ColumnPath] = frozenset()
     doubtful: frozenset[ColumnPath] = frozenset()
     held: frozenset[tuple[str, ...]] = frozenset()
+    identities: frozenset[str] = frozenset()
 
     @property
     def fields(self) -> Fields:
@@ -46,6 +49,11 @@ class Shape:
 
     def name_in_files(self, path: ColumnPath) -> str:
         return self.stored.get(path) or path.rpartition(".")[2]
+
+
+def live_shape(head: Head, collection: CollectionName) -> Shape:
+    """Return the columns of a table as they are now."""
+    return Shape(head.declaration(collection), head.stored_names, identities=frozenset(head.identities))
 
 
 def match_fields(live: Shape, wanted: Shape) -> Origins:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.field_ids import Shape, live_shape
 from airflow_provider_schemamig.core.access.read_mapping import fit_reader
 from airflow_provider_schemamig.core.access.releases import PlannedShape, shape_of
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
@@ -66,7 +66,7 @@ def _lookup(env: EnvironmentRoot, state: State, collection: CollectionName) -> P
     shard = state.shard_of(collection)
     store = env.table_store(shard.uri, shard.table_id)
     head = read_head(store)
-    return PinnedTable(shard, store, head, Shape(head.declaration(collection), head.stored_names), state)
+    return PinnedTable(shard, store, head, live_shape(head, collection), state)
 
 
 def _check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:

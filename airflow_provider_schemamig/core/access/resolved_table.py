@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.access.errors import ShardMoving
-from airflow_provider_schemamig.core.access.field_ids import Shape
+from airflow_provider_schemamig.core.access.field_ids import Shape, live_shape
 from airflow_provider_schemamig.core.access.file_statistics import LogEvidence
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.releases import Declared, declared_by, live_shard
@@ -127,7 +127,7 @@ def _head_or_none(store: ReadStore) -> Head | None:
 
 
 def _place(env: EnvironmentRoot, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> PinnedTable:
-    live = Shape(head.declaration(shard.collection), head.stored_names)
+    live = live_shape(head, shard.collection)
     if declared.shard is not None and declared.shard != shard.shard and not declared.is_later:
         live = seen_from(env, state, live, shard.shard, declared.shard)
     return PinnedTable(shard, store, head, live, state)

@@ -49,13 +49,15 @@ class WriteFit:
 
 def fit_writer(given: Fields, wanted: Shape, live: Shape, *, is_later: bool, gone: str = "was dropped") -> WriteFit:
     """Fit rows of type ``given`` into ``live``, as the release declares ``wanted``. Raises Unfit."""
+    origins = match_fields(live, wanted) if live.identities else {}
     known = {field.name: field for field in wanted.fields}
     for field in given:
         if field.name not in known:
             raise Unfit(field.name, f"{NOT_DECLARED} columns")
     present = {field.name for field in given}
     for field in wanted.fields:
-        if field.name not in present and not field.nullable and not fills_itself(field):
+        is_numbered = origins.get(ColumnPath(field.name)) in live.identities
+        if field.name not in present and not (field.nullable or fills_itself(field) or is_numbered):
             raise Unfit(field.name, "is NOT NULL, and not among the columns of the rows")
     written = only(wanted, [field.name for field in given])
     for path, _ in walk(written.fields):
@@ -168,7 +170,8 @@ class _Placer:
         return tuple(found)
 
     def _check_left_out(self, column: Field, path: ColumnPath, is_column: bool) -> None:
-        if not column.nullable and not (is_column and fills_itself(column)):
+        is_filled = is_column and (fills_itself(column) or column.name in self._live.identities)
+        if not column.nullable and not is_filled:
             raise Unfit(path, "is NOT NULL in the table, and the rows have nothing for it")
 
     def _type(self, written: DataType, live: DataType, path: str, origin: str) -> DataType:

@@ -70,7 +70,7 @@ class Site:
         return adopt(env or self.env, self.release, [(name, str(path)) for name, path in tables.items()], create=True)
 
     def upgrade(self, **options: Any) -> Any:
-        return commands.upgrade(self.env, self.release, jobs=no_spark, **{"create": True, **options})
+        return commands.upgrade(self.env, self.release, **{"jobs": no_spark, "create": True, **options})
 
     def check(self, version: str) -> None:
         """At ``version``, without drift, open intents or a damaged ledger."""

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.online.keys import Keys, Reference, Unique, keys_in_force, live_names
-from airflow_provider_schemamig.core.schema.clauses import clauses_of
+from airflow_provider_schemamig.core.schema.clauses import clauses_of, readers_of
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
@@ -87,11 +87,13 @@ def _check_not_referred_to(place: PinnedTable, written: frozenset[str], mode: Mo
         return
     state, name = place.state, place.shard.collection
     names = live_names(state, name, place.head.schema)
+    fields, given = place.live.fields, written - on
+    changed = given | {field.name for column in given for _, field in readers_of(fields, column)}
     for referring in sorted(state.objects):
         for key in keys_in_force(state, referring).references:
             if key.collection != name:
                 continue
-            updated = [names[column] for column in key.to if names.get(column) in written - on]
+            updated = [names[column] for column in key.to if names.get(column) in changed]
             if mode is Mode.MERGE and updated:
                 raise RowsReferredTo(collection=name, key=key.rule, referring=referring, column=updated[0])
             if mode is Mode.OVERWRITE and referring != name:  # the rows that come in refer to each other
@@ -125,11 +127,14 @@ class _Asked:
         missing = [column for column in columns if column not in self.written]
         if not missing:
             return True
-        live = self.place.live.declaration
+        live, head = self.place.live.declaration, self.place.head
+        given = frozenset(head.identities) - frozenset(head.identities_always)
         for column in missing:
             field = live.field(column)
             for clause, _ in clauses_of(field) if field is not None else ():
                 raise Unfit(column, f"is left to its {clause.name}, which cannot be compared for {key.rule} before it is written")
+            if column in given:
+                raise Unfit(column, f"is left to Delta's counter, which may give a number of {key.rule} that a row was given before")
         if self.mode is Mode.MERGE and not set(columns).isdisjoint(self.written - set(self.on)):
             raise Unfit(missing[0], f"is not among the columns of the rows, and other columns of {key.rule} would be updated")
         return False

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
+from airflow_provider_schemamig.core.access.field_ids import Shape, live_shape, match_fields
 from airflow_provider_schemamig.core.access.read_mapping import Unfit, bare, bare_type
 from airflow_provider_schemamig.core.access.releases import shape_of
 from airflow_provider_schemamig.core.access.write_mapping import WriteFit, fit_writer
@@ -79,7 +79,7 @@ def target_of(state: State, collection: CollectionName, head: Head) -> TargetSch
         raise TargetTakesNoRows(collection=collection, uri=head.location.uri, columns=", ".join(head.identities_always))
     current, lineage = state.entry(collection), lineage_of(state, collection)
     _, *previous = (entry for entry, _ in distinct(current, lineage))
-    return TargetSchema(current, tuple(previous), Shape(head.declaration(collection), head.stored_names), lineage)
+    return TargetSchema(current, tuple(previous), live_shape(head, collection), lineage)
 
 
 def decide(
