@@ -8,7 +8,9 @@ the target; empty: whole rows), ``source`` (with ``match``: the source's ``uri``
 of other columns what comes), ``inserts`` (optional: the same for a row that is not there, of ``s``), ``filled`` (optional: the one column
 of the target that the changes gave values, see below), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text),
 ``collection`` (optional, for errors), ``text_partitions`` (optional: see ``kept_text``), ``identities`` (optional, with ``match``: the
-target's identity columns, of which Delta updates none: a row whose value is another one then is BadValue), and ``changes``:
+target's identity columns, of which Delta updates none: a row whose value is another one then is BadValue), ``must_match`` (optional, with
+``match``: a key that went is one of the target's, see below), ``is_unique`` (optional, with ``must_match``: of each key the source has one
+row at most, so that nobody has to look), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
@@ -22,7 +24,8 @@ The *net change* counts whole rows in the target's shape: plus one for each that
 between does not matter, so neither a key nor an order of commits is needed, and NULLs and duplicates count right. Without ``match`` the
 target must be equal to the query over the source as it was; rows to be removed that are not there are
 TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows:
-of the changes, or of the source, when only one of them is new and the target has the other.
+of the changes, or of the source, when only one of them is new and the target has the other. With ``must_match`` it is TargetDiverged if
+the target does not have a key that went, or if the source had another row of it: the query does not give back what the key was.
 
 With ``filled`` no row comes or goes: the rows of the target that ``match`` finds, else the values of all other columns, get the one value,
 where they have the value that the source's row had before; rows that are not there, or have another one, are left alone.
@@ -41,13 +44,14 @@ from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
 from spark_jobs import keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
-from spark_jobs.keyed_change import IS_NEW, KeyedChange, keyed_change_of
+from spark_jobs.keyed_change import IS_NEW, N_CAME, N_WENT, KeyedChange, RowsByKey, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
 from spark_jobs.row_values import equal_by, same_by, same_key, same_row, select_as, type_sql
 from spark_jobs.transactions import Written, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
 
 _KEYED = "schemamig__keyed"
 _DELETE, _HAVE = keyed_change.DELETE, "schemamig__have"
@@ -88,7 +92,7 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
     assert isinstance(change, NetChange)
     if not change.deleted:
         rows = f"SELECT {change.rows.columns} FROM {_copies(NET, COUNT)}"
-        statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {_inserted(request, change)} FROM ({rows}) s"
+        statement = f"INSERT INTO {target} ({change.rows.columns}) SELECT {', '.join(_inserted(request, change))} FROM ({rows}) s"
         return write_once(spark, request["target_uri"], statement, request, notes)
     return _write_by_row(spark, request, target, change, notes)
 
@@ -165,7 +169,7 @@ def _by_row(request: Mapping[str, Any], target: str, change: NetChange, beyond: 
     parts = [f"SELECT {columns}, true AS {_DELETE}{nothing} FROM {NET} WHERE {COUNT} < 0"]
     if change.inserted:
         came = f"SELECT {columns} FROM {_copies(NET, COUNT, f'{COUNT} > 0')}"
-        parts.append(f"SELECT {_inserted(request, change)}, false{nothing} FROM ({came}) s")
+        parts.append(f"SELECT {', '.join(_inserted(request, change))}, false{nothing} FROM ({came}) s")
     kinds = f"({_equal_rows(target, change, beyond, fails=True)})"
     if beyond:
         parts.append(f"SELECT {columns}, false, {_ONE} FROM {kinds} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
@@ -187,35 +191,46 @@ def _by_row(request: Mapping[str, Any], target: str, change: NetChange, beyond: 
 def _write_by_key(
     spark: SparkSession, request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, notes: Mapping[str, Any]
 ) -> Written:
-    """Write the changes by key. Raises DuplicateKeys."""
-    if isinstance(change, KeyedChange):
-        source, new_keys, deletes = change.source, change.new_keys if change.new else None, bool(change.gone)
-    else:
-        source, new_keys, deletes = *_one_a_key(spark, request, change), True
-    if new_keys is not None:
-        guarded = _merge_by_key(request, target, change, source, deletes=deletes, guarded=True)
+    """Write the changes by key. Raises DuplicateKeys, TargetDiverged."""
+    by_key = change.rows_by_key if isinstance(change, KeyedChange) else _one_a_key(spark, request, change)
+    if request.get("must_match") and not request.get("is_unique") and change.deleted:
+        _check_gone(spark, request, change.rows, by_key.gone_keys)
+    for guarded in (True, False) if by_key.has_new else (False,):
         try:
             with translated("apply"):
-                return write_once(spark, request["target_uri"], guarded, request, notes)
+                statement = _merge_by_key(request, target, change, by_key, guarded=guarded)
+                return write_once(spark, request["target_uri"], statement, request, notes)
         except BadValue as error:
-            if _IS_THERE not in error.detail:
+            if _IS_MISSING in error.detail:
+                break
+            if not guarded or _IS_THERE not in error.detail:
                 raise
-        _check_source(spark, request, change.rows, new_keys)
-    return write_once(spark, request["target_uri"], _merge_by_key(request, target, change, source, deletes=deletes), request, notes)
+        _check_source(spark, request, change.rows, by_key.new_keys)
+    version, on = newest_version(spark, target), same_key(change.rows.key, "t", "s")
+    (row,) = spark.sql(f"SELECT count(*) AS n FROM ({by_key.source}) s LEFT ANTI JOIN {target} t ON {on} WHERE NOT s.{IS_NEW}").collect()
+    raise TargetDiverged(uri=request["target_uri"], version=version, rows=max(1, int(row["n"])))
 
 
-def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> tuple[str, str | None]:
-    """Return the source of a MERGE by key, and a query of the keys that only came, if there are any. Raises DuplicateKeys."""
+def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChange) -> RowsByKey:
+    """Return the changes with one row a key. Raises DuplicateKeys."""
     keys = ", ".join(equal_by(quote(f.name), f.dataType) for f in change.rows.key)
     spark.sql(
         f"CACHE LAZY TABLE {_KEYED} AS SELECT max_by(struct({change.rows.columns}), {COUNT}) AS r, max({COUNT}) < 0 AS {_DELETE}, "
-        f"min({COUNT}) > 0 AS {IS_NEW}, sum(greatest({COUNT}, 0)) AS n FROM {NET} GROUP BY {keys}"
+        f"min({COUNT}) > 0 AS {IS_NEW}, sum(greatest({COUNT}, 0)) AS {N_CAME}, sum(greatest(-{COUNT}, 0)) AS {N_WENT} FROM {NET} "
+        f"GROUP BY {keys}"
     )
-    (row,) = spark.sql(f"SELECT coalesce(sum(n) FILTER (WHERE n > 1), 0) AS ambiguous, count_if({IS_NEW}) AS new FROM {_KEYED}").collect()
+    counted = f"coalesce(sum({N_CAME}) FILTER (WHERE {N_CAME} > 1), 0) AS ambiguous, count_if({IS_NEW}) AS new"
+    (row,) = spark.sql(f"SELECT {counted} FROM {_KEYED}").collect()
     if row["ambiguous"]:
         raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["ambiguous"]))
-    new_keys = f"SELECT {', '.join(f'r.{quote(f.name)}' for f in change.rows.key)} FROM {_KEYED} WHERE {IS_NEW}"
-    return f"SELECT r.*, {_DELETE}, {IS_NEW} FROM {_KEYED}", new_keys if row["new"] else None
+    names = ", ".join(f"r.{quote(f.name)}" for f in change.rows.key)
+    return RowsByKey(
+        source=f"SELECT r.*, {_DELETE}, {IS_NEW} FROM {_KEYED}",
+        has_deletes=True,
+        has_new=bool(row["new"]),
+        new_keys=f"SELECT {names} FROM {_KEYED} WHERE {IS_NEW}",
+        gone_keys=f"SELECT {names}, {N_CAME}, {N_WENT} FROM {_KEYED} WHERE NOT {IS_NEW}",
+    )
 
 
 def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, new_keys: str) -> None:
@@ -223,9 +238,8 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
 
     Else the row that is there is not of the source, but another writer's, and makes way.
     """
-    source, keys = request["source"], ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
-    register_input(spark, request["source_view"], {**source, "projection": request["projection"]})
-    query, same = select_as(spark, request["query"], rows.key), same_key(rows.key, "q", "k")
+    keys = ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
+    query, same = _all_keys(spark, request, rows), same_key(rows.key, "q", "k")
     (row,) = spark.sql(
         f"SELECT coalesce(sum(n), 0) AS n FROM (SELECT count(*) AS n FROM ({query}) q LEFT SEMI JOIN ({new_keys}) k ON {same} "
         f"GROUP BY {keys} HAVING count(*) > 1)"
@@ -234,38 +248,68 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
         raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["n"]))
 
 
+def _check_gone(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, gone_keys: str) -> None:
+    """Raise TargetDiverged if the source had more than one row of a key that went: those of it are none of the rows that came."""
+    keys = ", ".join(equal_by(f"k.{quote(f.name)}", f.dataType) for f in rows.key)
+    query, same = _all_keys(spark, request, rows), same_key(rows.key, "q", "k")
+    (row,) = spark.sql(
+        f"SELECT count(*) AS n FROM (SELECT 1 FROM ({gone_keys}) k LEFT JOIN (SELECT *, true AS {_HAVE} FROM ({query})) q ON {same} "
+        f"GROUP BY {keys} HAVING max({N_WENT}) > 1 OR count(q.{_HAVE}) > max({N_CAME}))"
+    ).collect()
+    if row["n"]:
+        uri = request["target_uri"]
+        raise TargetDiverged(uri=uri, version=newest_version(spark, table_sql(uri)), rows=int(row["n"]))
+
+
+def _all_keys(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> str:
+    """Return a query of the keys of all rows that the source has after the changes."""
+    register_input(spark, request["source_view"], {**request["source"], "projection": request["projection"]})
+    return select_as(spark, request["query"], rows.key)
+
+
 def _merge_by_key(
-    request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, source: str, *, deletes: bool, guarded: bool = False
+    request: Mapping[str, Any], target: str, change: KeyedChange | NetChange, by_key: RowsByKey, *, guarded: bool = False
 ) -> str:
     """Return the MERGE by key.
 
-    ``source``: the columns, ``_DELETE`` and ``IS_NEW``, one row a key. ``deletes``: some rows of it say so. ``guarded``: the statement
-    fails, and says ``_IS_THERE``, if the target has a row of a key that is new: that costs no look at the target before.
+    With ``must_match`` it fails, and says ``_IS_MISSING``, if the target lacks a key that is not new. ``guarded``: it fails, and says
+    ``_IS_THERE``, if the target has one that is. So nobody has to look at the target before.
     """
-    rows, updates = change.rows, request.get("updates", {})
+    rows, updates, must_match = change.rows, request.get("updates", {}), bool(request.get("must_match"))
     on = " AND ".join([same_key(rows.key, "t", "s"), *change.bounds("t")])
     fixed = [f for f in rows.fields if f.name in request.get("identities", ())]
     updated = [f for f in rows.fields if f not in fixed]
-    values = {f.name: _kept(request, f.name, updates.get(f.name, f"s.{quote(f.name)}")) for f in updated}
-    fails = {_IS_THERE: f"s.{IS_NEW}"} if guarded and updated else {}
-    if fixed and updated:
-        fails[_IS_FIXED] = " OR ".join(f"NOT t.{quote(f.name)} <=> {updates.get(f.name, f's.{quote(f.name)}')}" for f in fixed)
-    for text, when in fails.items():  # no condition of a clause: of those some are evaluated for rows that match nothing, too
-        first = updated[0]
-        failure = f"CAST(raise_error('{text}') AS {type_sql(first.dataType)})"
-        values[first.name] = f"IF({when}, {failure}, {values[first.name]})"
-    assignments = ", ".join(f"t.{quote(name)} = {value}" for name, value in values.items())
+    assignments = ""
+    if updated:
+        fails = {_IS_THERE: f"s.{IS_NEW}"} if guarded else {}
+        if fixed:
+            fails[_IS_FIXED] = " OR ".join(f"NOT t.{quote(f.name)} <=> {updates.get(f.name, f's.{quote(f.name)}')}" for f in fixed)
+        values = _failing(updated, [_kept(request, f.name, updates.get(f.name, f"s.{quote(f.name)}")) for f in updated], fails)
+        assignments = ", ".join(f"t.{quote(f.name)} = {value}" for f, value in zip(updated, values, strict=True))
+    inserted = _failing(rows.fields, _inserted(request, change), {_IS_MISSING: f"NOT s.{IS_NEW}"} if must_match else {})
     return (
-        f"MERGE INTO {target} t USING ({source}) s ON {on} "
-        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if deletes else ''}"
-        f"{f'WHEN MATCHED THEN UPDATE SET {assignments} ' if updated else ''}"
-        f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if deletes else ''} THEN INSERT ({rows.columns}) VALUES ({_inserted(request, change)})"
+        f"MERGE INTO {target} t USING ({by_key.source}) s ON {on} "
+        f"{f'WHEN MATCHED AND s.{_DELETE} THEN DELETE ' if by_key.has_deletes else ''}"
+        f"{f'WHEN MATCHED THEN UPDATE SET {assignments} ' if assignments else ''}"
+        f"WHEN NOT MATCHED{f' AND NOT s.{_DELETE}' if by_key.has_deletes and not must_match else ''} "
+        f"THEN INSERT ({rows.columns}) VALUES ({', '.join(inserted)})"
     )
 
 
-def _inserted(request: Mapping[str, Any], change: KeyedChange | NetChange) -> str:
+def _failing(fields: Sequence[StructField], values: Sequence[str], fails: Mapping[str, str]) -> Sequence[str]:
+    """Return the values that a clause gives the fields, the first of which raises each text where its condition is true.
+
+    That is no condition of the clause: of those some are evaluated for rows that match nothing, too.
+    """
+    first, others = values[0], values[1:]
+    for text, when in fails.items():
+        first = f"IF({when}, CAST(raise_error('{text}') AS {type_sql(fields[0].dataType)}), {first})"
+    return [first, *others]
+
+
+def _inserted(request: Mapping[str, Any], change: KeyedChange | NetChange) -> Sequence[str]:
     inserts = request.get("inserts", {})
-    return ", ".join(_kept(request, f.name, inserts.get(f.name, f"s.{quote(f.name)}")) for f in change.rows.fields)
+    return [_kept(request, f.name, inserts.get(f.name, f"s.{quote(f.name)}")) for f in change.rows.fields]
 
 
 def _kept(request: Mapping[str, Any], column: str, value: str) -> str:

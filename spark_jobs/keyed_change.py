@@ -23,12 +23,27 @@ VIEWS = (_KEYS,)
 #: Of the source of a MERGE: the row goes; and its key only came, so that nothing of it is there to be changed.
 DELETE, IS_NEW = "schemamig__delete", "schemamig__is_new"
 #: Of ``_KEYS``, beside the key's own columns, which may have any name: how often it came and went, and two hashes of either row.
-_N_CAME, _N_WENT = "schemamig__n_came", "schemamig__n_went"
+N_CAME, N_WENT = "schemamig__n_came", "schemamig__n_went"
 _H_CAME, _H_WENT = "schemamig__h_came", "schemamig__h_went"
 _G_CAME, _G_WENT = "schemamig__g_came", "schemamig__g_went"
 _IS_CAME, _H, _G = "schemamig__is_came", "schemamig__h", "schemamig__g"
 #: Rows are the same if both hashes say so, 128 bits.
 _SAME = f"coalesce({_H_CAME} = {_H_WENT} AND {_G_CAME} = {_G_WENT}, false)"
+
+
+@dataclass(frozen=True)
+class RowsByKey:
+    """The changes with one row a key, as queries.
+
+    ``source``: the target's columns, ``DELETE`` and ``IS_NEW``. ``new_keys``: the keys that only came. ``gone_keys``: the others, with
+    how many rows of each came and went (``N_CAME``, ``N_WENT``).
+    """
+
+    source: str
+    has_deletes: bool
+    has_new: bool
+    new_keys: str
+    gone_keys: str
 
 
 @dataclass(frozen=True)
@@ -53,12 +68,22 @@ class KeyedChange:
         return bounds_of(self.rows, self.summary, alias)
 
     @property
-    def source(self) -> str:
+    def rows_by_key(self) -> RowsByKey:
+        names = ", ".join(quote(f.name) for f in self.rows.key)
+        return RowsByKey(
+            source=self._source(),
+            has_deletes=bool(self.gone),
+            has_new=bool(self.new),
+            new_keys=f"SELECT {names} FROM {_KEYS} WHERE {N_WENT} = 0",
+            gone_keys=f"SELECT {names}, {N_CAME}, {N_WENT} FROM {_KEYS} WHERE {N_WENT} > 0 AND NOT {_SAME}",
+        )
+
+    def _source(self) -> str:
         """Return the rows that came, with ``DELETE`` false, and the keys of those that only went."""
         key = {f.name for f in self.rows.key}
         columns = ", ".join(f"c.{quote(f.name)}" for f in self.rows.fields)
         if self.same or (self.new and self.deleted):
-            source = f"SELECT {columns}, false AS {DELETE}, k.{_N_WENT} = 0 AS {IS_NEW} FROM {CAME} c JOIN {_KEYS} k ON "
+            source = f"SELECT {columns}, false AS {DELETE}, k.{N_WENT} = 0 AS {IS_NEW} FROM {CAME} c JOIN {_KEYS} k ON "
             source += f"{same_key(self.rows.key, 'k', 'c')} AND NOT {_SAME}"
         else:  # all that came is of one kind
             source = f"SELECT {columns}, false AS {DELETE}, {'true' if self.new else 'false'} AS {IS_NEW} FROM {CAME} c"
@@ -66,13 +91,8 @@ class KeyedChange:
             row = ", ".join(
                 quote(f.name) if f.name in key else f"CAST(NULL AS {type_sql(f.dataType)}) AS {quote(f.name)}" for f in self.rows.fields
             )
-            source += f" UNION ALL SELECT {row}, true, false FROM {_KEYS} WHERE {_N_CAME} = 0"
+            source += f" UNION ALL SELECT {row}, true, false FROM {_KEYS} WHERE {N_CAME} = 0"
         return source
-
-    @property
-    def new_keys(self) -> str:
-        """Return a query of the keys that only came."""
-        return f"SELECT {', '.join(quote(f.name) for f in self.rows.key)} FROM {_KEYS} WHERE {_N_WENT} = 0"
 
 
 def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> KeyedChange | None:
@@ -83,7 +103,7 @@ def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Chang
     names = ", ".join(quote(f.name) for f in rows.key)
     hashes = f"{row_hash(rows.fields)} AS {_H}, {row_hash(rows.fields, seed=1)} AS {_G}"
     sides = " UNION ALL ".join(f"SELECT {names}, {view == CAME} AS {_IS_CAME}, {hashes} FROM {view}" for view in (CAME, WENT))
-    counted = [f"count_if({_IS_CAME}) AS {_N_CAME}", f"count_if(NOT {_IS_CAME}) AS {_N_WENT}"]
+    counted = [f"count_if({_IS_CAME}) AS {N_CAME}", f"count_if(NOT {_IS_CAME}) AS {N_WENT}"]
     for of, came, went in ((_H, _H_CAME, _H_WENT), (_G, _G_CAME, _G_WENT)):
         counted += [f"max({of}) FILTER (WHERE {_IS_CAME}) AS {came}", f"max({of}) FILTER (WHERE NOT {_IS_CAME}) AS {went}"]
     grouped = ", ".join(equal_by(quote(f.name), f.dataType) for f in rows.key)
@@ -93,12 +113,12 @@ def keyed_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Chang
 
 def _look_at(spark: SparkSession, rows: ChangedRows) -> KeyedChange | None:
     wanted = [
-        f"coalesce(max(greatest({_N_CAME}, {_N_WENT})), 0L) AS most",
+        f"coalesce(max(greatest({N_CAME}, {N_WENT})), 0L) AS most",
         f"count_if({_SAME}) AS same",
-        f"count_if({_N_CAME} = 0) AS gone",
-        f"count_if({_N_WENT} = 0) AS new",
-        f"count_if({_N_CAME} > 0 AND NOT {_SAME}) AS inserted",
-        f"count_if({_N_WENT} > 0 AND NOT {_SAME}) AS deleted",
+        f"count_if({N_CAME} = 0) AS gone",
+        f"count_if({N_WENT} = 0) AS new",
+        f"count_if({N_CAME} > 0 AND NOT {_SAME}) AS inserted",
+        f"count_if({N_WENT} > 0 AND NOT {_SAME}) AS deleted",
         f"coalesce(sum(CAST({_H_CAME} AS DECIMAL(38, 0))), 0) - coalesce(sum(CAST({_H_WENT} AS DECIMAL(38, 0))), 0) AS total",
         f"coalesce(bit_xor(coalesce({_H_CAME}, 0L) ^ coalesce({_H_WENT}, 0L)), 0L) AS parity",
         *looked_at(bounded(rows)),

@@ -46,6 +46,9 @@ class RowTransfer:
     text_partitions: tuple[str, ...]
     lookups: tuple[Lookup, ...] = ()
     match: tuple[str, ...] = ()
+    #: A key that went has to be the target's. ``is_unique``: of each key that the query gives, the source has one row at most.
+    must_match: bool = False
+    is_unique: bool = False
     #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
     #: None: each in those of its own version.
     shown_at: int | None = None

@@ -126,6 +126,8 @@ def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last
             "projection": transfer.projection,
             "changes": changes,
             "match": list(transfer.match),
+            "must_match": transfer.must_match,
+            "is_unique": transfer.is_unique,
             "identities": list(read_head(transfer.target_store(env)).identities) if transfer.match else [],
             "source": {"uri": env.table_location(transfer.source_uri).uri, "version": last},
         }

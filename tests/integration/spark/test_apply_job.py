@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -330,3 +331,41 @@ def test_apply_job_a_row_that_stays_keeps_its_null(rewrite: Rewrite) -> None:
     assert [tuple(found) for found in rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('b')}` WHERE id = 7").collect()] == [
         (7, None)
     ]
+
+
+#: What happens to the source, of whose keys the target has the last two digits: of 4 and 104 one row, of 3 none.
+GONE = (
+    "UPDATE {s} SET v = 'new' WHERE id = 3",
+    "DELETE FROM {s} WHERE id = 3",
+    "UPDATE {s} SET v = 'new' WHERE id = 104",
+    "DELETE FROM {s} WHERE id IN (4, 104)",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cases"), [("cdf", GONE[:1]), *(pytest.param(kind, GONE, marks=pytest.mark.soak) for kind in ("cdf", "files"))]
+)
+def test_by_key_what_went_has_to_be_one_of_the_target_where_it_must_match(rewrite: Rewrite, kind: str, cases: Sequence[str]) -> None:
+    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    rewrite.sql("INSERT INTO {s} SELECT 104, v, p, tags, o, m, d FROM {s} WHERE id = 4")
+    rewrite.query = "SELECT CAST(id % 100 AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
+    rewrite.make_target("b")
+    rewrite.spark.sql(f"INSERT INTO delta.`{rewrite.uri('b')}` VALUES (2, 'old', NULL, NULL, NULL, NULL, NULL)")
+    rewrite.spark.sql(f"INSERT INTO delta.`{rewrite.uri('b')}` VALUES (4, 'old', NULL, NULL, NULL, NULL, NULL)")
+    before = rewrite.rows("b")
+    for statement in cases:
+        lo = rewrite.version()
+        rewrite.sql(statement)
+        hi = rewrite.version()
+        with pytest.raises(errors.TargetDiverged, match="lacks 1 row"):
+            rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, match=["id"], must_match=True)
+        assert rewrite.rows("b") == before, statement
+
+    lo = rewrite.version()
+    rewrite.sql("INSERT INTO {s} VALUES (8, 'came', NULL, NULL, NULL, NULL, NULL)")
+    rewrite.sql("UPDATE {s} SET v = 'new' WHERE id = 2")
+    hi = rewrite.version()
+    changed = rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, match=["id"], must_match=True)
+    assert (changed["inserted"], changed["deleted"]) == (2, 1)
+    rows = rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('b')}` ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(2, "new"), (4, "old"), (8, "came")]

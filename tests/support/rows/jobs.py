@@ -118,6 +118,7 @@ class RowJobs(JobRunner):
         else:
             if request["match"] and not _is_in_log(base, request):
                 self._check_keys(base, net, request)
+                self._check_gone(base, net, request)
             statement = _by_key(base, net, request) if request["match"] else _by_row(base, net, columns)
         if statement is None:
             if _is_in_log(base, request):
@@ -141,17 +142,34 @@ class RowJobs(JobRunner):
 
     def _check_keys(self, base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str, Any]) -> None:
         """Raises DuplicateKeys for a key of two new rows, or of one that only came while the target has the source's other one."""
-        columns, match, source = request["columns"], request["match"], request["source"]
+        columns, match = request["columns"], request["match"]
         keys = {sign: Counter(_key(row, match) for row in _rows(changed, columns)) for sign, changed in ((1, net), (-1, _negative(net)))}
         there = {_key(row, match) for row in base.rows}
         doubtful = {key for key in keys[1] if key not in keys[-1] and key in there}
         if doubtful:
-            shown = _shown(snapshot(folder_of(source["uri"]), source["version"]).rows, request["projection"])
-            rows = Counter(_key(row, match) for row in _shaped(self._query(request["query"], shown), columns))
+            rows = self._keys_of_source(request)
             keys[1].update({key: rows[key] for key in doubtful if rows[key] > 1})
         ambiguous = sum(count for count in keys[1].values() if count > 1)
         if ambiguous:
             raise DuplicateKeys(columns=tuple(match), rows=ambiguous)
+
+    def _check_gone(self, base: Snapshot, net: Counter[tuple[Any, ...]], request: Mapping[str, Any]) -> None:
+        """Raises TargetDiverged, with ``must_match``, for a key that went and that the target lacks, or that was another row's, too."""
+        if not request.get("must_match"):
+            return
+        columns, match = request["columns"], request["match"]
+        came, went = (Counter(_key(row, match) for row in _rows(changed, columns)) for changed in (net, _negative(net)))
+        missing = went.keys() - {_key(row, match) for row in base.rows}
+        if not missing and not request["is_unique"]:
+            keys = self._keys_of_source(request)
+            missing = {key for key, count in went.items() if count > 1 or keys[key] > came[key]}
+        if missing:
+            raise TargetDiverged(uri=request["target_uri"], version=base.version, rows=len(missing))
+
+    def _keys_of_source(self, request: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
+        source = request["source"]
+        shown = _shown(snapshot(folder_of(source["uri"]), source["version"]).rows, request["projection"])
+        return Counter(_key(row, request["match"]) for row in _shaped(self._query(request["query"], shown), request["columns"]))
 
     def _falsified(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows if self.falsify is None else [made for row in rows for made in self.falsify(row)]

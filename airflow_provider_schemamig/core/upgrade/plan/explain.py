@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operation import filled as filled_columns
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merge.key_on_way_back import gives_key_back
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     ALLOW_COLUMN_DEFAULTS,
@@ -171,9 +172,9 @@ _INVERSE_CAST = (
 )
 _CLUSTERED = "delta-rs appends, overwrites and deletes fail from then on; PARTITIONED BY, declared as a rewrite, spares them"
 _LAID_OUT = "older files are rewritten in order, in batches of up to 128 GiB; no row changes, so CDF and streams see nothing of it"
-_FOUND_BY_VALUES = (
-    "without a primary key, rollback finds changed and deleted rows by value: if `down` does not reproduce the old values, it is refused "
-    "(rows_not_found) until that row is as it was"
+_FOUND_BY = (
+    "{}rollback finds changed and deleted rows by {}: if `down` does not reproduce what that was, it is refused (rows_not_found) until "
+    "that row is as it was"
 )
 _NEW_TABLE_IN_ROLLBACK = "its table is sealed and keeps its rows for as long as the hold was, at least a day, until contract deletes it"
 _RENAMED = "readers and writers that use the old name fail from the cut-over on"
@@ -239,7 +240,7 @@ class _Explainer:
         ]
         if stage.down is not None:
             rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {self._blocked()}"]
-            rollback += [_FOUND_BY_VALUES] if self._has_no_key(stage) else []
+            rollback += self._how_found(stage)
         rollback += [f"column {path} of rows written after the commit is NULL after a rollback" for path in stage.lost_on_way_back]
         return Explanation(
             "copy",
@@ -318,9 +319,13 @@ class _Explainer:
         )
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
 
-    def _has_no_key(self, stage: s.Copy) -> bool:
+    def _how_found(self, stage: s.Copy) -> Sequence[str]:
+        """Return what a rollback finds rows by, unless it is sure to find them."""
         step = self._steps.get(stage.collection)
-        return isinstance(step, RewriteStep) and step.old.primary_key is None
+        if not isinstance(step, RewriteStep) or gives_key_back(step):
+            return []
+        has_key = step.old.primary_key is not None
+        return [_FOUND_BY.format(*(("", "their primary key") if has_key else ("without a primary key, ", "value")))]
 
     def _blocked(self) -> str:
         rewrites = len(self._plan.of_kind(s.Copy))

@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deploymen
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, quote
 from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
+from airflow_provider_schemamig.core.release.merge.key_on_way_back import gives_key_back
 from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import text_partitions
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -89,7 +90,7 @@ def backward_transfer(
     """Return the flow from the shard that a release brought back into the one it took over from; only for a step with ``down``.
 
     What ``down`` looks up is read as it is now, or was until its columns got their names back: a row that was changed since is found by
-    its key, not by what it was made of. Raises NamesUnderWay.
+    its key, not by what it was made of. That key is what ``down`` makes of it, so the old shard has to have it. Raises NamesUnderWay.
     """
     key = step.old.primary_key
     lookups = []
@@ -113,6 +114,8 @@ def backward_transfer(
         text_partitions=text_partitions(step.old),
         lookups=tuple(lookups),
         match=tuple(key.columns) if key is not None else (),
+        must_match=key is not None,
+        is_unique=gives_key_back(step),
     )
 
 

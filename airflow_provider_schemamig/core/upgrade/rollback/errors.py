@@ -43,12 +43,12 @@ class LossyRollback(Refusal):
 
 
 class RowsNotFound(Refusal):
-    """Rows of before a rewrite were changed or deleted since, and without a key nobody finds them in the old table."""
+    """Rows of before a rewrite were changed or deleted since, and ``down`` does not give back what they are found by in the old table."""
 
     code = "rows_not_found"
     message = (
-        "{rows} different row(s) that were changed or deleted cannot be found in the old table {uri}: it has no primary key, and `down` "
-        "does not reproduce their old values. Nothing was rolled back."
+        "{rows} different row(s) that were changed or deleted cannot be found in the old table {uri} by {by}: `down` does not reproduce "
+        "the old values. Nothing was rolled back."
     )
     next_action = (
         "Restore the values that these rows had at the commit, and run `schemamig rollback` again. Or stay at the release: nothing is "
@@ -56,3 +56,5 @@ class RowsNotFound(Refusal):
     )
     uri: str
     rows: int
+    #: What a row is found by.
+    by: str

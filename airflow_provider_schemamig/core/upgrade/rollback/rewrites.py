@@ -1,8 +1,8 @@
 """A rewrite's rows on a rollback: what came into the new shard since the commit goes back through ``down``.
 
 The old shard stood sealed and untouched, so only these rows are missing in it. They are found by its primary key, where it has one: then a
-changed row takes the place of its predecessor whatever ``up`` made of it. Without a key a row is found by all of its values, as ``down``
-gives them: one of before that ``down`` makes another of is not found (RowsNotFound).
+changed row takes the place of its predecessor whatever ``up`` made of its other columns. Without a key a row is found by all of its values.
+Either is what ``down`` gives: a row of before of which it makes another one, or one of two, is not found (RowsNotFound).
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable
     try:
         tailed = again(lambda: tail(leader.env, transfer, where(leader.env, transfer, start, after), upto, jobs()))
     except TargetDiverged as missing:
-        raise RowsNotFound(collection=rewrite.step.old.name, uri=missing.uri, rows=missing.rows) from missing
+        by = f"their primary key ({', '.join(transfer.match)})" if transfer.match else "all of their values, as it has no primary key"
+        raise RowsNotFound(collection=rewrite.step.old.name, uri=missing.uri, rows=missing.rows, by=by) from missing
     leader.report("undo", rewrite.step.collection, tailed.position.version, started)
     return upto

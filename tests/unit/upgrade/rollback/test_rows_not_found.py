@@ -1,7 +1,8 @@
-"""The way back of a rewrite without a primary key, where `down` does not give back what a row of before was, and that row was changed."""
+"""The way back of a rewrite where `down` does not give back what a row of before is found by, and that row was changed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ UP, DOWN = "SELECT id, CAST(v AS INT) AS v FROM {t}", "SELECT id, CAST(v AS STRI
 JOBS = RowJobs({UP: lambda row: [{**row, "v": int(row["v"])}], DOWN: lambda row: [{**row, "v": str(row["v"])}]})
 
 
-def rewritten(folder: Path, key: str = "") -> Lake:
-    schema = f"CREATE TABLE t (id BIGINT NOT NULL, v {{}}{key});"
-    lake = two_releases(folder, schema.format("STRING"), schema.format("INT"), f'rewrite("t", up="{UP}", down="{DOWN}")')
-    tables.insert(lake.path("t"), [{"id": 1, "v": "007"}, {"id": 2, "v": "8"}])
+def rewritten(folder: Path, before: str = "", after: str | None = None, rows: Sequence[tuple[int, str]] = ((1, "007"), (2, "8"))) -> Lake:
+    """``before``, ``after``: the keys of the two releases; None: the same one."""
+    schema = "CREATE TABLE t (id BIGINT NOT NULL, v {} NOT NULL{});"
+    first, second = schema.format("STRING", before), schema.format("INT", before if after is None else after)
+    lake = two_releases(folder, first, second, f'rewrite("t", up="{UP}", down="{DOWN}")')
+    tables.insert(lake.path("t"), [{"id": number, "v": value} for number, value in rows])
     commands.upgrade(lake.env, lake.second, jobs=JOBS)
     return lake
 
@@ -32,15 +35,21 @@ def change(lake: Lake, number: int, value: int | None) -> None:
     tables.change(lake.path("t"), of)
 
 
+#: What a rollback finds rows by, and how it says so.
+FOUND_BY = {"": "by all of their values, as it has no primary key", ", PRIMARY KEY (v)": "by their primary key (v)"}
+
+
+@pytest.mark.parametrize("key", FOUND_BY)
 @pytest.mark.parametrize("value", [9, None], ids=["changed", "deleted"])
-def test_it_is_refused_and_said_and_goes_once_the_row_is_as_it_was(tmp_path: Path, value: int | None) -> None:
-    lake = rewritten(tmp_path)
+def test_it_is_refused_and_said_and_goes_once_the_row_is_as_it_was(tmp_path: Path, value: int | None, key: str) -> None:
+    lake = rewritten(tmp_path, key)
     tables.insert(lake.path("t"), [{"id": 3, "v": 3}])
     change(lake, 1, value)
     for lossy in (False, True):
         with refused("rows_not_found", "t") as found:
             commands.rollback(lake.env, jobs=JOBS, allow_lossy=lossy)
         assert "values that these rows had at the commit" in str(found[0].next_action)
+        assert FOUND_BY[key] in str(found[0])
     assert lake.version == "1.1.0"
     assert not tables.snapshot(lake.path("t")).sealed
     whole(lake)
@@ -53,6 +62,34 @@ def test_it_is_refused_and_said_and_goes_once_the_row_is_as_it_was(tmp_path: Pat
     whole(lake)
 
 
+@pytest.mark.parametrize("key", FOUND_BY)
+def test_what_down_gives_back_goes_back_beside_a_row_that_it_does_not(tmp_path: Path, key: str) -> None:
+    lake = rewritten(tmp_path, key)
+    change(lake, 2, 9)
+    tables.insert(lake.path("t"), [{"id": 3, "v": 8}])
+    commands.rollback(lake.env, jobs=JOBS)
+    assert sorted((row["id"], row["v"]) for row in tables.snapshot(lake.path("t")).rows) == [(1, "007"), (2, "9"), (3, "8")]
+
+
+@pytest.mark.parametrize(("number", "value"), [(1, 9), (2, 9), (1, None), (2, None)])
+def test_of_two_rows_of_which_down_makes_one_key_none_is_taken_for_the_other(tmp_path: Path, number: int, value: int | None) -> None:
+    lake = rewritten(tmp_path, ", PRIMARY KEY (v)", "", [(1, "7"), (2, "007")])
+    change(lake, number, value)
+    with refused("rows_not_found", "t"):
+        commands.rollback(lake.env, jobs=JOBS)
+    assert lake.version == "1.1.0"
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (v)"])
+def test_nobody_looks_at_all_keys_where_they_are_only_copied(tmp_path: Path, key: str) -> None:
+    lake = rewritten(tmp_path, f", {key}")
+    change(lake, 2, 9)
+    JOBS.asked.clear()
+    commands.rollback(lake.env, jobs=JOBS)
+    (request,) = JOBS.jobs("apply")
+    assert (request["must_match"], request["is_unique"]) == (True, "id" in key)
+
+
 def test_with_a_key_it_is_found(tmp_path: Path) -> None:
     lake = rewritten(tmp_path, ", PRIMARY KEY (id)")
     change(lake, 1, 9)
@@ -60,9 +97,10 @@ def test_with_a_key_it_is_found(tmp_path: Path) -> None:
     assert {row["id"]: row["v"] for row in tables.snapshot(lake.path("t")).rows} == {1: "9", 2: "8"}
 
 
-@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"])
-def test_the_plan_says_so(tmp_path: Path, key: str) -> None:
-    schema = f"CREATE TABLE t (id BIGINT NOT NULL, v {{}}{key});"
+@pytest.mark.parametrize(("key", "said"), [("", "by value"), (", PRIMARY KEY (id)", None), (", PRIMARY KEY (v)", "by their primary key")])
+def test_the_plan_says_so(tmp_path: Path, key: str, said: str | None) -> None:
+    schema = f"CREATE TABLE t (id BIGINT NOT NULL, v {{}} NOT NULL{key});"
     lake = two_releases(tmp_path, schema.format("STRING"), schema.format("INT"), f'rewrite("t", up="{UP}", down="{DOWN}")')
-    told = [line for stage in commands.plan(lake.env, lake.second).explained for line in stage.rollback]
-    assert any("rows_not_found" in line for line in told) == (not key)
+    told = [line for stage in commands.plan(lake.env, lake.second).explained for line in stage.rollback if "rows_not_found" in line]
+    assert len(told) == (said is not None)
+    assert said is None or said in told[0]
