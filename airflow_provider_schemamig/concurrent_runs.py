@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from airflow_provider_schemamig.core.names import Generation
 
 _CLAIM = "airflow:"
-#: States of a run that may still do something.
-_ACTIVE = ["queued", "running"]
+#: States of a run that does something. One that was cleared and is queued may wait for the place of the very run that asks
+#: (``max_active_runs``); when it begins, its claim is what it was, and the ledger decides.
+_ACTIVE = ["running"]
 #: States of a task that will not change by itself any more.
 ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
@@ -51,18 +52,19 @@ def run_of(claim_id: str) -> tuple[str, str] | None:
 
 
 def is_active(dag_id: str, run_id: str) -> bool:
-    """Ask Airflow, through the supervisor of the task or of the triggerer, whether the run may still do something."""
+    """Ask Airflow, through the supervisor of the task or of the triggerer, whether the run is at work."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     return RuntimeTaskInstance.get_dr_count(dag_id=dag_id, run_ids=[run_id], states=_ACTIVE) > 0
 
 
-def has_ended(dag_id: str, run_id: str, task_id: str) -> str | None:
-    """Ask Airflow, in the same way, how a task ended; None: it may still run."""
+def has_ended(dag_id: str, run_id: str, task_id: str, key: str) -> str | None:
+    """Ask Airflow, in the same way, how a task ended; None: it may still run. ``key``: what Airflow calls it, of a mapped one with its
+    index."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     found = RuntimeTaskInstance.get_task_states(dag_id=dag_id, task_ids=[task_id], run_ids=[run_id])
-    state = found.get(run_id, {}).get(task_id)
+    state = found.get(run_id, {}).get(key)
     return str(state) if state in ENDED else None
 
 

@@ -1,4 +1,4 @@
-"""What an approval asks about, as its task pushes it: an answer counts for that alone, whatever is planned or said while it waits."""
+"""What a gate lets through, and an approval asks about, as its task pushes it: that alone, whatever is planned or said since."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pendulum
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: The key of the XCom.
-ASKED = "asked"
+#: The keys of the XComs: what an approval asks about, and the generation that a gate knows.
+ASKED, LET_THROUGH = "asked", "let_through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,3 @@ def push_asked(context: Context, asked: AskedPlans) -> None:
         for task_id, plan in asked.items()
     }
     context["ti"].xcom_push(key=ASKED, value=found)
-
-
-def pull_asked(context: Context, task_id: str) -> AskedPlans:
-    """Return what an approval of this run asked about; nothing if that task pushed nothing."""
-    return asked_from(context["ti"].xcom_pull(task_ids=task_id, key=ASKED) or {})

@@ -12,13 +12,14 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
-from airflow_provider_schemamig.links.asked_plans import AskedPlan, AskedPlans, plan_line, pull_asked, push_asked
+from airflow_provider_schemamig.links.asked_plans import ASKED, LET_THROUGH, AskedPlan, AskedPlans, asked_from, plan_line, push_asked
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation
 from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.reports import plain
+from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -56,8 +57,11 @@ class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
         self.plan_task_id = plan_task_id
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
-        if self.plan_task_id and context["ti"].xcom_pull(task_ids=self.plan_task_id, key="generation") is None:
-            return ()  # an approval for several environments came, and there is nothing to do in this one
+        if self.plan_task_id:
+            generation = TaskOfRun(self, context, self.plan_task_id).pull("generation")
+            if generation is None:
+                return ()  # an approval for several environments came, and there is nothing to do in this one
+            context["ti"].xcom_push(key=LET_THROUGH, value=int(generation))
         gate = self._by_risk(context) if self.gate == AUTO else self.gate
         if gate not in self.paths:
             raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}, {AUTO}")
@@ -65,7 +69,7 @@ class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
 
     def _by_risk(self, context: Context) -> str:
         """Return the gate for what preflight found; where nothing is known somebody is asked."""
-        risks = context["ti"].xcom_pull(task_ids=self.plan_task_id, key="risks") if self.plan_task_id else None
+        risks = TaskOfRun(self, context, self.plan_task_id).pull("risks") if self.plan_task_id else None
         if risks == []:
             self.log.info("Nobody is asked: the plan is instant, breaks nobody and can be taken back.")
             return "none"
@@ -132,7 +136,7 @@ class PlanApprovalOperator(ApprovalOperator):
 
         found = {}
         for task_id, environment in self.asked().items():
-            generation, digest = (context["ti"].xcom_pull(task_ids=task_id, key=key) for key in ("generation", "plan_digest"))
+            generation, digest = map(TaskOfRun(self, context, task_id).pull, ("generation", "plan_digest"))
             if generation is None:
                 continue
             rejected_at = None
@@ -167,7 +171,7 @@ class PlanApprovalOperator(ApprovalOperator):
         from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 
         environments = self.asked()
-        for task_id, plan in pull_asked(context, self.task_id).items():
+        for task_id, plan in asked_from(TaskOfRun(self, context, self.task_id).pull(ASKED) or {}).items():
             environment, generation = environments[task_id], as_generation(plan.generation)
             try:
                 env = SchemamigHook(environment, who=who).environment

@@ -10,18 +10,32 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import lineage, run_notes
-from airflow_provider_schemamig.links.asked_plans import AskedPlan, pull_asked
+from airflow_provider_schemamig.core.times import minute_of
+from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.links.asked_plans import ASKED, LET_THROUGH, AskedPlan, asked_from
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number, bundle_of
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
+from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_schemamig.core.upgrade.context.context import Outcome
+
+
+class GateOutdated(Refusal):
+    """Preflight ran again after the gate, and planned something that it never saw."""
+
+    code = "gate_outdated"
+    message = "the task {task} let generation {known} through, and what would be promoted is generation {generation}."
+    next_action = "Clear the gate and all after it; where a person is asked in Airflow, trigger the DAG again. Nothing was promoted."
+    task: str
+    known: int
+    generation: int
 
 
 class LeaderOperator(VerbOperator):
@@ -41,8 +55,8 @@ class LeaderOperator(VerbOperator):
 class PromoteLeaderOperator(LeaderOperator):
     """Take the leadership for a generation, if the plan is still the one that preflight checked and the gate let through.
 
-    Fails for good with ``PlanChanged`` or ``Fenced``; does nothing if the generation leads already. Who approved it is recorded in the
-    ledger, and is who did the tasks after it in ``schemamig history``.
+    Fails for good with ``PlanChanged``, ``GateOutdated`` or ``Fenced``; does nothing if the generation leads already. Who approved it is
+    recorded in the ledger, and is who did the tasks after it in ``schemamig history``.
 
     :param approval_task_id: the task (``PlanApprovalOperator``) whose answer names the approver; empty, or skipped: the ledger's approval,
         else the user who triggered the run.
@@ -59,6 +73,9 @@ class PromoteLeaderOperator(LeaderOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
+        for task_id in sorted(self.upstream_task_ids):
+            gate = TaskOfRun(self, context, task_id)
+            self._check_known(task_id, gate.pull(LET_THROUGH) if gate.state == "success" else None)
         approver, plan = self._answer(context)
         with self.deferred_while_paused():
             outcome = commands.promote(
@@ -75,18 +92,32 @@ class PromoteLeaderOperator(LeaderOperator):
         self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
         return found
 
-    def _answer(self, context: Context) -> tuple[str, AskedPlan | None]:
-        """Return who said yes, and to what; nobody where the approval was skipped: what it pushed is of an earlier try then."""
-        from airflow_provider_schemamig.operators.gate import answered_by
+    def _check_known(self, task_id: str, known: int | None) -> None:
+        """Raise GateOutdated if a task let another generation through. None: none."""
+        generation = as_generation(self.generation)
+        if known is not None and known != generation:
+            raise GateOutdated(task=task_id, known=known, generation=generation)
 
-        task_id = self.approval_task_id
-        if not task_id:
+    def _answer(self, context: Context) -> tuple[str, AskedPlan | None]:
+        """Return who said yes, and to what; nobody where the approval was skipped: what it pushed is of an earlier try then.
+
+        Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group.
+        """
+        from airflow_provider_schemamig.core import commands
+        from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
+        from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, answered_by
+
+        approval = TaskOfRun(self, context, self.approval_task_id)
+        if not self.approval_task_id or approval.state != "success":
             return "", None
-        ti = context["ti"]
-        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id])
-        if states.get(ti.run_id, {}).get(task_id) != "success":
-            return "", None
-        return answered_by(ti.xcom_pull(task_ids=task_id)) or "", pull_asked(context, task_id).get(self.plan_task_id)
+        answer = approval.pull() or {}
+        by, generation = answered_by(answer) or "", as_generation(self.generation)
+        if PlanApprovalOperator.REJECT in (answer.get("chosen_options") or ()):
+            plan, at = commands.plan_digest(self.hook.environment, generation), minute_of(str(answer["responded_at"]))
+            raise PlanRejected(generation=generation, plan=plan, by=by or "nobody (the default answer)", at=at)
+        asked = asked_from(approval.pull(ASKED) or {}).get(self.plan_task_id)
+        self._check_known(self.approval_task_id, None if asked is None else asked.generation)
+        return by, asked
 
 
 class ExpandOperator(LeaderOperator):

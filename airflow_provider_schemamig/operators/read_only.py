@@ -22,6 +22,7 @@ from airflow_provider_schemamig.operators.base import (
     release_folder,
 )
 from airflow_provider_schemamig.operators.reports import PlanQuestion, chunks, plain, plan_markdown
+from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -263,7 +264,7 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         from airflow_provider_schemamig.triggers.ledger import TailTrigger
 
         ti, deadline = context["ti"], time.time() + self.timeout
-        promotes = [] if self.ends_with is None else [ti.dag_id, ti.run_id, self.ends_with]
+        promotes = [] if self.ends_with is None else [ti.dag_id, ti.run_id, self.ends_with, TaskOfRun(self, context, self.ends_with).key]
         trigger = TailTrigger(
             self.environment, self.poke_interval, deadline, as_generation(self.generation), list(self.collections), promotes
         )
@@ -292,7 +293,5 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         """Return how the promoting task ended, if it did."""
         if self.ends_with is None:
             return None
-        ti = context["ti"]
-        found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.ends_with], run_ids=[ti.run_id])
-        state = found.get(ti.run_id, {}).get(self.ends_with)
+        state = TaskOfRun(self, context, self.ends_with).state
         return f"{self.ends_with} is {state}" if state in concurrent_runs.ENDED else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.links.asked_plans import LET_THROUGH
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS
@@ -37,7 +38,14 @@ class PromotionSensor(EnvironmentSensor):
 
     def execute(self, context: Context) -> Any:
         offer_plan(self, context)
-        return super().execute(context)
+        return self._let_through(context, super().execute(context))
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
+        return self._let_through(context, super().execute_complete(context, event))
+
+    def _let_through(self, context: Context, result: Any) -> Any:
+        context["ti"].xcom_push(key=LET_THROUGH, value=int(as_generation(self.generation)))
+        return result
 
     def tell_how(self, deadline: float) -> None:
         from airflow_provider_schemamig.core import commands

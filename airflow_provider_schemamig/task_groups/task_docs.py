@@ -41,7 +41,8 @@ TASK_DOCS = {
 
 Writes to the ledger alone. **From here on** the way back is `schemamig_rollback`.
 
-**If it fails** with `plan_changed`, something moved: clear `preflight` and all after it. With `fenced`, another run leads.""",
+**If it fails** with `plan_changed`, something moved: clear `preflight` and all after it. With `gate_outdated`, `preflight` alone
+ran again: clear the gate and all after it. With `fenced`, another run leads.""",
     "expand": f"""Finishes or takes back what an earlier leader left, then makes every change that readers and writers do not notice.
 
 One commit a table; writers in flight abort once and succeed when they try again.

@@ -92,7 +92,7 @@ class TailTrigger(EnvironmentTrigger):
 
     :param generation: whose copies are followed.
     :param collections: the rewritten collections.
-    :param promotes: DAG id, run id and task id of the task that promotes; none: the ledger alone decides.
+    :param promotes: DAG id, run id and task id of the task that promotes, and its key (``TaskOfRun``); none: the ledger alone decides.
     """
 
     def __init__(

@@ -31,14 +31,18 @@ def pushed() -> dict[str, Any]:
 def context(pushed: dict[str, Any]) -> Any:
     asked = {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": "2026-11-24T03:05:00+00:00"}}
     answers: dict[tuple[str, str], Any] = {
-        ("upgrade.approval", ""): {"chosen_options": ["Approve"], "responded_by_user": {"id": "7", "name": "ann"}},
+        ("upgrade.approval", "return_value"): {"chosen_options": ["Approve"], "responded_by_user": {"id": "7", "name": "ann"}},
         ("upgrade.approval", "asked"): asked,
         ("upgrade.preflight", "generation"): 7,
         ("upgrade.preflight", "plan_digest"): "d" * 64,
+        ("upgrade.gate", "let_through"): 7,
     }
 
-    def pull(task_ids: str, key: str = "") -> Any:
-        return answers.get((task_ids, key))
+    def pull(task_ids: str, key: str) -> Any:
+        return pushed.get(f"{task_ids}: {key}", answers.get((task_ids, key)))
+
+    def states(run_ids: list[str], task_ids: list[str], **_: Any) -> dict[str, dict[str, str]]:
+        return {run_ids[0]: {"upgrade.approval": pushed.get("state of the approval", "success"), "upgrade.gate": "success"}}
 
     def push(key: str, value: Any) -> None:
         pushed[key] = value
@@ -52,7 +56,7 @@ def context(pushed: dict[str, Any]) -> Any:
         xcom_push=push,
         xcom_pull=pull,
         get_first_reschedule_date=lambda context: None,
-        get_task_states=lambda run_ids, task_ids, **_: {run_ids[0]: {"upgrade.approval": pushed.get("state of the approval", "success")}},
+        get_task_states=states,
     )
     run = SimpleNamespace(dag_id="up", run_id=ti.run_id, triggering_user_name="bob")
     return {"ti": ti, "dag_run": run, "dag": SimpleNamespace(folder="/dags"), "params": {"release": "flights_lake"}}

@@ -8,15 +8,19 @@ from typing import Any
 
 import pendulum
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, task_group
 from airflow.sdk.exceptions import TaskAwaitingInput
 
 from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
 from airflow_provider_schemamig.links.asked_plans import ASKED
 from airflow_provider_schemamig.operators import gate as gate_module
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator
-from airflow_provider_schemamig.operators.leader import PromoteLeaderOperator
+from airflow_provider_schemamig.operators.leader import GateOutdated, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.refused import TaskRefused
+from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 from tests.support.airflow.fake_verbs import FakeVerbs
+from tests.support.airflow.final_refusals import fails_for_good
 from tests.unit.airflow.operators.conftest import LAKE
 
 
@@ -108,3 +112,72 @@ def test_an_approval_tells_promotion_what_it_asks_about(
     with pytest.raises(TaskAwaitingInput):
         approval().execute(context)
     assert pushed[ASKED] == {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": "2026-11-24T03:00:00+00:00"}}
+
+
+def promote(generation: int = 7) -> PromoteLeaderOperator:
+    about = {"approval_task_id": "upgrade.approval", "plan_task_id": "upgrade.preflight"}
+    with DAG("up", schedule=None):
+        gates = [EmptyOperator(task_id=task_id) for task_id in ("upgrade.gate", "upgrade.approval")]
+        task = PromoteLeaderOperator(task_id="t", environment=LAKE, generation=generation, **about)
+        gates >> task
+    return task
+
+
+@pytest.mark.parametrize("approval", ["success", "skipped"], ids=["asked in Airflow", "not asked there"])
+def test_a_generation_that_the_gate_never_saw_is_not_promoted(
+    verbs: FakeVerbs, context: Any, pushed: dict[str, Any], approval: str
+) -> None:
+    """Preflight alone ran again after the gate: by its id the answer, the ledger's approval, or that nobody need be asked, is another's."""
+    pushed["state of the approval"] = approval
+    with fails_for_good(GateOutdated, match=r"upgrade\.gate let generation 7 through.* is generation 8"):
+        promote(8).execute(context)
+    assert not verbs.calls["promote"]
+    promote().execute(context)
+    assert verbs.calls["promote"]
+
+
+def test_an_answer_that_was_given_for_another_generation_is_none_for_this_one(
+    verbs: FakeVerbs, context: Any, pushed: dict[str, Any]
+) -> None:
+    """A way back of a day is part of what the page said, and no part of the plan's digest."""
+    pushed["upgrade.gate: let_through"] = 8
+    with fails_for_good(GateOutdated, match=r"upgrade\.approval let generation 7 through"):
+        promote(8).execute(context)
+    assert not verbs.calls["promote"]
+
+
+@pytest.mark.parametrize("plan_task_id", ["upgrade.preflight", ""])
+def test_nothing_is_promoted_after_a_no_wherever_airflow_goes_on(
+    verbs: FakeVerbs, context: Any, pushed: dict[str, Any], plan_task_id: str
+) -> None:
+    """In a mapped task group it does not skip what follows a rejected approval."""
+    ann = {"id": "7", "name": "ann"}
+    pushed["upgrade.approval: return_value"] = {
+        "chosen_options": ["Reject"],
+        "responded_by_user": ann,
+        "responded_at": "2026-11-24T03:00:00",
+    }
+    task = promote()
+    task.plan_task_id = plan_task_id
+    with fails_for_good(PlanRejected, match="rejected by ann at 2026-11-24 03:00 UTC"):
+        task.execute(context)
+    assert not verbs.calls["promote"]
+
+
+def test_in_a_mapped_task_group_a_task_asks_those_of_its_own_index(context: Any) -> None:
+    asked: list[Any] = []
+    with DAG("up", schedule=None) as dag:
+
+        @task_group
+        def upgrade(environment: str) -> None:
+            PromoteLeaderOperator(task_id="promote", environment=environment, generation=7) << EmptyOperator(task_id="approval")
+
+        EmptyOperator(task_id="outside") >> upgrade.expand(environment=["east", "west"])
+    operator: Any = dag.get_task("upgrade.promote")
+    context["ti"].map_index = 1
+    context["ti"].xcom_pull = lambda **how: asked.append(how)
+    context["ti"].get_task_states = lambda run_ids, **_: {run_ids[0]: {"upgrade.approval_1": "success", "outside": "failed"}}
+    inside, outside = (TaskOfRun(operator, context, task_id) for task_id in ("upgrade.approval", "outside"))
+    assert (inside.state, outside.state) == ("success", "failed")
+    inside.pull("asked"), outside.pull("asked")
+    assert asked == [{"task_ids": "upgrade.approval", "key": "asked", "map_indexes": 1}, {"task_ids": "outside", "key": "asked"}]

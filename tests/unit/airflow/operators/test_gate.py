@@ -16,14 +16,15 @@ from tests.support.airflow.final_refusals import fails_for_good
 PATHS = {"approval": "g.approval", "ledger": "g.ledger_approval", "none": "g.promote"}
 
 
-def chosen(gate: str, risks: Any = None, generation: int | None = 7, **arguments: Any) -> Any:
+def chosen(gate: str, risks: Any = None, generation: int | None = 7, *, pushed: dict[str, Any], **arguments: Any) -> Any:
     operator = PromotionGateOperator(task_id="gate", gate=gate, paths=PATHS, **{"plan_task_id": "g.preflight", **arguments})
 
     def xcom_pull(*, task_ids: str, key: str) -> Any:
         assert task_ids == "g.preflight"
         return {"generation": generation, "risks": risks}[key]
 
-    return operator.choose_branch({"ti": SimpleNamespace(xcom_pull=xcom_pull)})  # type: ignore[typeddict-item]
+    ti = SimpleNamespace(xcom_pull=xcom_pull, xcom_push=lambda key, value: pushed.update({key: value}))
+    return operator.choose_branch({"ti": ti})  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize(
@@ -37,16 +38,20 @@ def chosen(gate: str, risks: Any = None, generation: int | None = 7, **arguments
         ("auto", None, "g.approval"),
     ],
 )
-def test_the_gate_that_is_followed(gate: str, risks: list[str] | None, wanted: str) -> None:
-    assert chosen(gate, risks) == wanted
+def test_the_gate_that_is_followed_and_of_which_generation_it_knows(
+    pushed: dict[str, Any], gate: str, risks: list[str] | None, wanted: str
+) -> None:
+    assert chosen(gate, risks, pushed=pushed) == wanted
+    assert pushed == {"let_through": 7}
 
 
-def test_no_gate_is_followed_where_nothing_was_planned() -> None:
-    assert chosen("none", [], None) == ()
+def test_no_gate_is_followed_where_nothing_was_planned(pushed: dict[str, Any]) -> None:
+    assert chosen("none", [], None, pushed=pushed) == ()
+    assert not pushed
 
 
-def test_without_a_preflight_the_risk_is_not_known() -> None:
-    assert chosen("auto", [], plan_task_id="") == "g.approval"
+def test_without_a_preflight_the_risk_is_not_known(pushed: dict[str, Any]) -> None:
+    assert chosen("auto", [], plan_task_id="", pushed=pushed) == "g.approval"
 
 
 def test_an_unknown_gate_is_refused() -> None:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
 from airflow_provider_schemamig.triggers.ledger import TailTrigger
 from tests.support.rows.rewritten import Rewritten, claimed, jobs, make_rewritten
 
-PROMOTES = ("d", "r", "upgrade.promote")
+PROMOTES = ("d", "r", "upgrade.promote", "upgrade.promote")
 
 
 @pytest.fixture

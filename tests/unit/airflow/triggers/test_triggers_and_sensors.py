@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrig
 from tests.support.airflow.fake_verbs import FakeVerbs, install
 from tests.support.airflow.final_refusals import fails_for_good
 
-CONTEXT: Any = {}
+CONTEXT: Any = {"ti": SimpleNamespace(xcom_push=lambda key, value: None)}
 
 
 class Overtaken(Conflict):
@@ -127,8 +128,11 @@ def deferred(call: Callable[[], Any]) -> TaskDeferred:
 
 def test_a_sensor_looks_before_it_defers(verbs: FakeVerbs) -> None:
     verbs.approvals = [True]
-    PromotionSensor(task_id="wait", environment="lake", generation="7", deferrable=True).execute(CONTEXT)
+    pushed: dict[str, Any] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
+    PromotionSensor(task_id="wait", environment="lake", generation="7", deferrable=True).execute({"ti": ti})  # type: ignore[typeddict-item]
     assert verbs.calls["approved"] == [{"env": "opened lake", "generation": 7}]
+    assert pushed == {"let_through": 7}
 
 
 def test_the_deadline_outlives_seen_and_gone_again(verbs: FakeVerbs) -> None:
