@@ -1,4 +1,4 @@
-"""What a gate lets through, and an approval asks about, as its task pushes it: that alone, whatever is planned or said since."""
+"""What an approval asks about, as its task pushes it: an answer counts for that alone, whatever is planned or said while it waits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pendulum
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: The keys of the XComs: what an approval asks about, and the generation that a gate knows.
-ASKED, LET_THROUGH = "asked", "let_through"
+#: The key of the XCom.
+ASKED = "asked"
 
 
 @dataclass(frozen=True, slots=True)

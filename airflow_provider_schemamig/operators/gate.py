@@ -12,8 +12,9 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
-from airflow_provider_schemamig.links.asked_plans import ASKED, LET_THROUGH, AskedPlan, AskedPlans, asked_from, plan_line, push_asked
+from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlan, AskedPlans, asked_from, plan_line, push_asked
 from airflow_provider_schemamig.links.deployment import DeploymentLink
+from airflow_provider_schemamig.links.let_through import Gate, LetThrough, push_let_through
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation
@@ -39,7 +40,7 @@ class ApprovalOutdated(Refusal):
     plans: str
 
 
-class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
+class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
     """Follow the gate that the run asks for; the others are skipped. All are, where nothing was planned.
 
     :param gate: (templated) ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``), ``none``, or ``auto``: ``none``
@@ -57,14 +58,14 @@ class PromotionGateOperator(SchemamigOperator, BaseBranchOperator):
         self.plan_task_id = plan_task_id
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
-        if self.plan_task_id:
-            generation = TaskOfRun(self, context, self.plan_task_id).pull("generation")
-            if generation is None:
-                return ()  # an approval for several environments came, and there is nothing to do in this one
-            context["ti"].xcom_push(key=LET_THROUGH, value=int(generation))
+        generation = TaskOfRun(self, context, self.plan_task_id).pull("generation") if self.plan_task_id else None
+        if self.plan_task_id and generation is None:
+            return ()  # an approval for several environments came, and there is nothing to do in this one
         gate = self._by_risk(context) if self.gate == AUTO else self.gate
         if gate not in self.paths:
             raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}, {AUTO}")
+        if generation is not None:
+            push_let_through(context, LetThrough(int(generation), self.plan_task_id, path=self.paths[gate]))
         return self.paths[gate]
 
     def _by_risk(self, context: Context) -> str:
@@ -82,15 +83,15 @@ class PlanApprovalOperator(ApprovalOperator):
 
     A rejection skips what follows; the note of the run says who rejected it.
 
-    :param plan_digest: (templated) of the plan that is asked about.
-    :param environment: (templated) what notifiers name as the environment.
-    :param plan_task_id: the task that planned; its page is the button *Plan*.
+    :param environment: (templated) whose plan is asked about.
+    :param plan_task_id: the task that planned it: an answer is for that plan alone. Its page is the button *Plan*.
+    :param plan_digest: (templated) of that plan, for the log and notifiers.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "plan_digest", "environment")
     operator_extra_links = (PlanLink(), DeploymentLink())
 
-    def __init__(self, *, plan_digest: str = "", environment: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, environment: str, plan_task_id: str, plan_digest: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan_digest = plan_digest
         self.environment = environment
@@ -123,7 +124,7 @@ class PlanApprovalOperator(ApprovalOperator):
 
     def asked(self) -> Mapping[str, str]:
         """Return the environments whose plans are asked about, each by the task that planned."""
-        return {self.plan_task_id: self.environment} if self.plan_task_id else {}
+        return {self.plan_task_id: self.environment}
 
     def _asked_now(self, context: Context) -> AskedPlans:
         """Return what was planned for each environment, without those that had nothing to do, and the no that stands against it.
@@ -194,7 +195,7 @@ class PlansApprovalOperator(PlanApprovalOperator):
     template_fields: Sequence[str] = (*PlanApprovalOperator.template_fields, "plans")
 
     def __init__(self, *, plans: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(plan_task_id="", **kwargs)
         self.plans = plans
 
     def asked(self) -> Mapping[str, str]:

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_schemamig import lineage, run_notes
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.exceptions import Refusal
-from airflow_provider_schemamig.links.asked_plans import ASKED, LET_THROUGH, AskedPlan, asked_from
+from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlan, asked_from
 from airflow_provider_schemamig.links.deployment import DeploymentLink
+from airflow_provider_schemamig.links.let_through import LET_THROUGH, Gate, let_through_from
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
-from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, as_flag, as_generation, as_number, bundle_of
+from airflow_provider_schemamig.operators.base import (
+    DEFAULT_SEAL_SECONDS,
+    BadArgument,
+    VerbOperator,
+    as_flag,
+    as_generation,
+    as_number,
+    bundle_of,
+)
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
 from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 from airflow_provider_schemamig.visible import visible
@@ -28,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class GateOutdated(Refusal):
-    """Preflight ran again after the gate, and planned something that it never saw."""
+    """Preflight ran again after the gate, and planned something that it never saw. ``did``: what the gate did, in words."""
 
     code = "gate_outdated"
-    message = "the task {task} let generation {known} through, and what would be promoted is generation {generation}."
+    message = "the task {task} {did}, and what would be promoted is generation {generation}."
     next_action = "Clear the gate and all after it; where a person is asked in Airflow, trigger the DAG again. Nothing was promoted."
     task: str
-    known: int
+    did: str
     generation: int
 
 
@@ -60,13 +69,15 @@ class PromoteLeaderOperator(LeaderOperator):
 
     :param approval_task_id: the task (``PlanApprovalOperator``) whose answer names the approver; empty, or skipped: the ledger's approval,
         else the user who triggered the run.
-    :param plan_task_id: the task that planned; its page is the button *Plan*.
+    :param plan_task_id: the task that planned: what a gate said of another one's plan does not count. Its page is the button *Plan*.
     """
 
     operator_extra_links = (PlanLink(), DeploymentLink())
 
     def __init__(self, *, approval_task_id: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if approval_task_id and not plan_task_id:
+            raise BadArgument(argument="plan_task_id", value="", wanted="the task whose plan the approval asks about")
         self.approval_task_id = approval_task_id
         self.plan_task_id = plan_task_id
 
@@ -74,8 +85,7 @@ class PromoteLeaderOperator(LeaderOperator):
         from airflow_provider_schemamig.core import commands
 
         for task_id in sorted(self.upstream_task_ids):
-            gate = TaskOfRun(self, context, task_id)
-            self._check_known(task_id, gate.pull(LET_THROUGH) if gate.state == "success" else None)
+            self._check_gate(context, TaskOfRun(self, context, task_id))
         approver, plan = self._answer(context)
         with self.deferred_while_paused():
             outcome = commands.promote(
@@ -92,31 +102,59 @@ class PromoteLeaderOperator(LeaderOperator):
         self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
         return found
 
-    def _check_known(self, task_id: str, known: int | None) -> None:
-        """Raise GateOutdated if a task let another generation through. None: none."""
-        generation = as_generation(self.generation)
-        if known is not None and known != generation:
-            raise GateOutdated(task=task_id, known=known, generation=generation)
+    def _check_gate(self, context: Context, gate: TaskOfRun) -> None:
+        """Raise GateOutdated unless the gate, if it is one for what is promoted here, has let this very generation through."""
+        pushed = gate.pull(LET_THROUGH)
+        known = None if pushed is None else let_through_from(pushed)
+        if not (self._is_gate(gate.task_id) or (known is not None and known.is_of(self.plan_task_id, self.environment))):
+            return
+        state = gate.state
+        if state == "skipped":  # the gate that chooses among them went another way
+            return
+        if state != "success":
+            self._refuse(gate.task_id, "was cleared, and has not let it through again")
+        if known is not None:
+            self._check_known(gate.task_id, known.generation)
+            if known.path not in ("", self.task_id) and TaskOfRun(self, context, known.path).state != "success":
+                self._refuse(known.path, f"was chosen by {gate.task_id}, and has not let it through")
+
+    def _is_gate(self, task_id: str) -> bool:
+        """Return whether the task is a gate for what ``plan_task_id`` planned: one that begins anew has pushed nothing yet."""
+        task: Any = self.dag.task_dict.get(task_id)
+        return isinstance(task, Gate) and task.plan_task_id == self.plan_task_id != ""
+
+    def _check_known(self, task_id: str, known: int) -> None:
+        """Raise GateOutdated if a task knows another generation."""
+        if known != as_generation(self.generation):
+            self._refuse(task_id, f"let generation {known} through")
+
+    def _refuse(self, task_id: str, did: str) -> NoReturn:
+        raise GateOutdated(task=task_id, did=did, generation=as_generation(self.generation))
 
     def _answer(self, context: Context) -> tuple[str, AskedPlan | None]:
         """Return who said yes, and to what; nobody where the approval was skipped: what it pushed is of an earlier try then.
 
-        Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group.
+        Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group, and GateOutdated.
         """
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
         from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, answered_by
 
         approval = TaskOfRun(self, context, self.approval_task_id)
-        if not self.approval_task_id or approval.state != "success":
+        state = approval.state if self.approval_task_id else "skipped"
+        if state == "skipped":
             return "", None
+        if state != "success":
+            self._refuse(self.approval_task_id, "was cleared, and has not been answered again")
         answer = approval.pull() or {}
         by, generation = answered_by(answer) or "", as_generation(self.generation)
         if PlanApprovalOperator.REJECT in (answer.get("chosen_options") or ()):
             plan, at = commands.plan_digest(self.hook.environment, generation), minute_of(str(answer["responded_at"]))
             raise PlanRejected(generation=generation, plan=plan, by=by or "nobody (the default answer)", at=at)
         asked = asked_from(approval.pull(ASKED) or {}).get(self.plan_task_id)
-        self._check_known(self.approval_task_id, None if asked is None else asked.generation)
+        if asked is None:
+            self._refuse(self.approval_task_id, "did not ask about this environment")
+        self._check_known(self.approval_task_id, asked.generation)
         return by, asked
 
 

@@ -38,6 +38,10 @@ class TaskOfRun:
 
     @property
     def _map_index(self) -> int | None:
-        group = self.asks.get_closest_mapped_task_group()
-        other = self.asks.dag.task_dict.get(self.task_id) if group is not None else None
-        return self.context["ti"].map_index if other is not None and other.get_closest_mapped_task_group() is group else None
+        if self.task_id != self.asks.task_id:
+            group = self.asks.get_closest_mapped_task_group()
+            other = self.asks.dag.task_dict.get(self.task_id) if group is not None else None
+            if other is None or other.get_closest_mapped_task_group() is not group:
+                return None
+        index = self.context["ti"].map_index
+        return index if index is not None and index >= 0 else None

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.links.asked_plans import LET_THROUGH
 from airflow_provider_schemamig.links.deployment import DeploymentLink
+from airflow_provider_schemamig.links.let_through import Gate, LetThrough, push_let_through
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS
 from airflow_provider_schemamig.operators.base import as_generation
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.triggers.ledger import EnvironmentTrigger
 
 
-class PromotionSensor(EnvironmentSensor):
+class PromotionSensor(Gate, EnvironmentSensor):
     """Waits until the plan of a generation is approved in the ledger. Its log says what to type for that.
 
     :param generation: (templated) the generation that preflight claimed.
@@ -44,7 +44,7 @@ class PromotionSensor(EnvironmentSensor):
         return self._let_through(context, super().execute_complete(context, event))
 
     def _let_through(self, context: Context, result: Any) -> Any:
-        context["ti"].xcom_push(key=LET_THROUGH, value=int(as_generation(self.generation)))
+        push_let_through(context, LetThrough(as_generation(self.generation), self.plan_task_id, self.environment))
         return result
 
     def tell_how(self, deadline: float) -> None:

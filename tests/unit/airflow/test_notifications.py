@@ -64,12 +64,18 @@ def sent() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def context() -> Any:
-    def pull(key: str = "", **_: Any) -> Any:
-        return None if key else {"responded_by_user": "ann"}
+    asked = {"p": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": None}}
+    pulled = {"return_value": {"responded_by_user": "ann"}, "asked": asked}
+
+    def pull(key: str, **_: Any) -> Any:
+        return pulled.get(key)
 
     ti = SimpleNamespace(dag_id="up", run_id="r1", task_id="t", map_index=-1, xcom_push=lambda *_, **__: None, xcom_pull=pull)
     ti.get_task_states = lambda run_ids, task_ids, **_: {run_ids[0]: dict.fromkeys(task_ids, "success")}
     return {"ti": ti, "params": {}}
+
+
+APPROVED = {"approval_task_id": "a", "plan_task_id": "p"}
 
 
 def paused() -> Paused:
@@ -79,7 +85,7 @@ def paused() -> Paused:
 @pytest.mark.parametrize(
     "make, event, words",
     [
-        (lambda kw: PromoteLeaderOperator(generation=7, approval_task_id="a", **kw), "promoted", "Generation 7 of /lake/prod is promoted"),
+        (lambda kw: PromoteLeaderOperator(generation=7, **APPROVED, **kw), "promoted", "Generation 7 of /lake/prod is promoted"),
         (lambda kw: CutoverOperator(generation=7, **kw), "committed", "/lake/prod is at "),
         (lambda kw: RollbackOperator(**kw), "rolled_back", "/lake/prod is back at "),
     ],
@@ -159,7 +165,8 @@ def test_the_gate_in_airflow_tells_the_plan_and_the_page(sent: Any, context: Any
     monkeypatch.setattr("airflow_provider_schemamig.operators.gate.offer_plan", lambda *_: None)
     monkeypatch.setattr("airflow_provider_schemamig.operators.gate.page_of", lambda ti, task: "http://af/t")
     notifier = SchemamigNotifier(via=Recorded(sent, "{{ schemamig.subject }} {{ schemamig.text }} {{ schemamig.environment }}"))
-    task = PlanApprovalOperator(task_id="t", subject="Upgrade?", body="**gate** is added", environment=LAKE, notifiers=notifier)
+    about: Any = {"environment": LAKE, "plan_task_id": "p", "notifiers": notifier}
+    task = PlanApprovalOperator(task_id="t", subject="Upgrade?", body="**gate** is added", **about)
     context["ti"].id = "1"
     context["task_instance"] = context["ti"]
     with pytest.raises(TaskAwaitingInput):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,8 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
 from airflow_provider_schemamig.links.asked_plans import ASKED
 from airflow_provider_schemamig.operators import gate as gate_module
-from airflow_provider_schemamig.operators.gate import PlanApprovalOperator
+from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import GateOutdated, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
@@ -95,7 +96,8 @@ def test_an_approval_with_a_text_of_somebodys_own_asks_while_that_is_shown(
     monkeypatch.setattr(gate_module, "_request_shown", lambda task, context: there)
     monkeypatch.setattr(gate_module, "offer_plan", lambda *_: None)
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **_: None)
-    task = PlanApprovalOperator(task_id="t", subject="?", body=body, plan_digest="d" * 64, plan_task_id="upgrade.preflight")
+    about = {"environment": LAKE, "plan_task_id": "upgrade.preflight"}
+    task = PlanApprovalOperator(task_id="t", subject="?", body=body, plan_digest="d" * 64, **about)
     context["task_instance"] = context["ti"]
     with pytest.raises(TaskRefused if fails else TaskAwaitingInput):
         task.execute(context)
@@ -114,21 +116,23 @@ def test_an_approval_tells_promotion_what_it_asks_about(
     assert pushed[ASKED] == {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": "2026-11-24T03:00:00+00:00"}}
 
 
-def promote(generation: int = 7) -> PromoteLeaderOperator:
-    about = {"approval_task_id": "upgrade.approval", "plan_task_id": "upgrade.preflight"}
+def promote(generation: int = 7, gates: Sequence[str] = ("upgrade.gate", "upgrade.approval"), **more: Any) -> PromoteLeaderOperator:
+    about = {"approval_task_id": "upgrade.approval", "plan_task_id": "upgrade.preflight", **more}
     with DAG("up", schedule=None):
-        gates = [EmptyOperator(task_id=task_id) for task_id in ("upgrade.gate", "upgrade.approval")]
-        task = PromoteLeaderOperator(task_id="t", environment=LAKE, generation=generation, **about)
-        gates >> task
+        found: list[Any] = [EmptyOperator(task_id=task_id) for task_id in gates if task_id != "upgrade.gate"]
+        if "upgrade.gate" in gates:
+            found.append(PromotionGateOperator(task_id="upgrade.gate", gate="auto", paths={}, plan_task_id="upgrade.preflight"))
+        task = PromoteLeaderOperator(task_id="upgrade.promote", environment=LAKE, generation=generation, **about)
+        found >> task
     return task
 
 
-@pytest.mark.parametrize("approval", ["success", "skipped"], ids=["asked in Airflow", "not asked there"])
-def test_a_generation_that_the_gate_never_saw_is_not_promoted(
-    verbs: FakeVerbs, context: Any, pushed: dict[str, Any], approval: str
-) -> None:
+def let_through(generation: int, path: str = "", **of: str) -> dict[str, Any]:
+    return {"generation": generation, "plan_task_id": "", "environment": "", "path": path, **of}
+
+
+def test_a_generation_that_the_gate_never_saw_is_not_promoted(verbs: FakeVerbs, context: Any) -> None:
     """Preflight alone ran again after the gate: by its id the answer, the ledger's approval, or that nobody need be asked, is another's."""
-    pushed["state of the approval"] = approval
     with fails_for_good(GateOutdated, match=r"upgrade\.gate let generation 7 through.* is generation 8"):
         promote(8).execute(context)
     assert not verbs.calls["promote"]
@@ -136,20 +140,77 @@ def test_a_generation_that_the_gate_never_saw_is_not_promoted(
     assert verbs.calls["promote"]
 
 
+@pytest.mark.parametrize("state", ["queued", "running", "None", "failed", "up_for_retry"])
+def test_promotion_fails_while_its_gate_looks_again(verbs: FakeVerbs, context: Any, pushed: dict[str, Any], state: str) -> None:
+    """A promotion that a pause held goes on while the gate, which was cleared, is about to begin: it has pushed nothing, or what it was."""
+    pushed["state of the gate"] = state
+    for found in (None, let_through(7, "upgrade.promote", plan_task_id="upgrade.preflight")):
+        pushed["upgrade.gate: let_through"] = found
+        with fails_for_good(GateOutdated, match=r"upgrade\.gate was cleared, and has not let it through again"):
+            promote().execute(context)
+    pushed["state of the gate"], pushed["state of the approval"] = "success", state
+    pushed["upgrade.gate: let_through"] = let_through(7, "upgrade.promote", plan_task_id="upgrade.preflight")
+    with fails_for_good(GateOutdated, match=r"upgrade\.approval was cleared, and has not been answered again"):
+        promote().execute(context)
+    assert not verbs.calls["promote"]
+
+
+def test_a_gate_that_says_somebody_is_asked_promotes_nothing_by_itself(verbs: FakeVerbs, context: Any, pushed: dict[str, Any]) -> None:
+    """It was cleared without what is after it: the approval is still skipped, as it was the first time."""
+    pushed["state of the approval"] = "skipped"
+    with fails_for_good(GateOutdated, match=r"upgrade\.approval was chosen by upgrade\.gate, and has not let it through"):
+        promote().execute(context)
+    assert not verbs.calls["promote"]
+    pushed["upgrade.gate: let_through"] = let_through(7, "upgrade.promote", plan_task_id="upgrade.preflight")
+    promote().execute(context)
+    assert verbs.calls["promote"]
+
+
+@pytest.mark.parametrize(
+    ("of", "counts"),
+    [
+        ({"plan_task_id": "west.preflight", "environment": LAKE}, False),
+        ({"environment": "s3://lake/west"}, False),
+        ({"environment": LAKE}, True),
+        ({}, False),
+    ],
+)
+def test_promotion_does_not_ask_the_gate_of_another_environment(
+    verbs: FakeVerbs, context: Any, pushed: dict[str, Any], of: dict[str, str], counts: bool
+) -> None:
+    pushed["sensor: let_through"], pushed["state of sensor"] = let_through(3, **of), "success"
+    task = promote(gates=["sensor"])
+    if counts:
+        with fails_for_good(GateOutdated, match="sensor let generation 3 through"):
+            task.execute(context)
+    else:
+        task.execute(context)
+    assert bool(verbs.calls["promote"]) is not counts
+
+
 def test_an_answer_that_was_given_for_another_generation_is_none_for_this_one(
     verbs: FakeVerbs, context: Any, pushed: dict[str, Any]
 ) -> None:
     """A way back of a day is part of what the page said, and no part of the plan's digest."""
-    pushed["upgrade.gate: let_through"] = 8
+    pushed["upgrade.gate: let_through"] = let_through(8, "upgrade.approval", plan_task_id="upgrade.preflight")
     with fails_for_good(GateOutdated, match=r"upgrade\.approval let generation 7 through"):
         promote(8).execute(context)
     assert not verbs.calls["promote"]
 
 
-@pytest.mark.parametrize("plan_task_id", ["upgrade.preflight", ""])
-def test_nothing_is_promoted_after_a_no_wherever_airflow_goes_on(
-    verbs: FakeVerbs, context: Any, pushed: dict[str, Any], plan_task_id: str
-) -> None:
+def test_an_answer_about_other_environments_alone_is_none_for_this_one(verbs: FakeVerbs, context: Any) -> None:
+    """One approval for several: this one had nothing to do when it asked, and was left out."""
+    with fails_for_good(GateOutdated, match=r"upgrade\.approval did not ask about this environment"):
+        promote(plan_task_id="west.preflight").execute(context)
+    assert not verbs.calls["promote"]
+
+
+def test_an_approval_has_to_say_whose_plan_it_asks_about() -> None:
+    with pytest.raises(BadArgument, match="plan_task_id"):
+        PromoteLeaderOperator(task_id="t", environment=LAKE, generation=7, approval_task_id="upgrade.approval")
+
+
+def test_promotion_fails_after_a_no_wherever_airflow_goes_on(verbs: FakeVerbs, context: Any, pushed: dict[str, Any]) -> None:
     """In a mapped task group it does not skip what follows a rejected approval."""
     ann = {"id": "7", "name": "ann"}
     pushed["upgrade.approval: return_value"] = {
@@ -157,10 +218,8 @@ def test_nothing_is_promoted_after_a_no_wherever_airflow_goes_on(
         "responded_by_user": ann,
         "responded_at": "2026-11-24T03:00:00",
     }
-    task = promote()
-    task.plan_task_id = plan_task_id
     with fails_for_good(PlanRejected, match="rejected by ann at 2026-11-24 03:00 UTC"):
-        task.execute(context)
+        promote().execute(context)
     assert not verbs.calls["promote"]
 
 

@@ -42,7 +42,7 @@ def test_the_gate_that_is_followed_and_of_which_generation_it_knows(
     pushed: dict[str, Any], gate: str, risks: list[str] | None, wanted: str
 ) -> None:
     assert chosen(gate, risks, pushed=pushed) == wanted
-    assert pushed == {"let_through": 7}
+    assert pushed == {"let_through": {"generation": 7, "plan_task_id": "g.preflight", "environment": "", "path": wanted}}
 
 
 def test_no_gate_is_followed_where_nothing_was_planned(pushed: dict[str, Any]) -> None:

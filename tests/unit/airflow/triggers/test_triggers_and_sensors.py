@@ -132,7 +132,7 @@ def test_a_sensor_looks_before_it_defers(verbs: FakeVerbs) -> None:
     ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
     PromotionSensor(task_id="wait", environment="lake", generation="7", deferrable=True).execute({"ti": ti})  # type: ignore[typeddict-item]
     assert verbs.calls["approved"] == [{"env": "opened lake", "generation": 7}]
-    assert pushed == {"let_through": 7}
+    assert pushed == {"let_through": {"generation": 7, "plan_task_id": "", "environment": "lake", "path": ""}}
 
 
 def test_the_deadline_outlives_seen_and_gone_again(verbs: FakeVerbs) -> None:

@@ -1,0 +1,45 @@
+"""Which generation a gate has let through, as its task pushes it: promotion takes that one alone, whatever was planned since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: The key of the XCom.
+LET_THROUGH = "let_through"
+
+
+class Gate:
+    """An operator that lets a generation through to promotion. ``plan_task_id``: the task that planned it, or empty."""
+
+    plan_task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetThrough:
+    """``plan_task_id``: of the task that planned it. ``environment``, and ``path``, the task that a gate follows: empty if unknown."""
+
+    generation: int
+    plan_task_id: str = ""
+    environment: str = ""
+    path: str = ""
+
+    def is_of(self, plan_task_id: str, environment: str) -> bool:
+        """Return whether it is of what ``plan_task_id`` planned, or of the environment, where one of both does not say that."""
+        if self.plan_task_id and plan_task_id:
+            return self.plan_task_id == plan_task_id
+        return bool(self.environment) and self.environment == environment
+
+
+def let_through_from(found: Mapping[str, Any]) -> LetThrough:
+    """Return what a gate pushed."""
+    return LetThrough(int(found["generation"]), *(str(found[name]) for name in ("plan_task_id", "environment", "path")))
+
+
+def push_let_through(context: Context, known: LetThrough) -> None:
+    """Push what a gate lets through."""
+    context["ti"].xcom_push(key=LET_THROUGH, value=asdict(known))
