@@ -9,8 +9,8 @@ of other columns what comes), ``inserts`` (optional: the same for a row that is 
 of the target that the changes gave values, see below), ``txn_app_id``, ``txn_version``, ``user_metadata`` (a JSON object as text),
 ``collection`` (optional, for errors), ``text_partitions`` (optional: see ``kept_text``), ``identities`` (optional, with ``match``: the
 target's identity columns, of which Delta updates none: a row whose value is another one then is BadValue), ``must_match`` (optional, with
-``match``: a key that went is one of the target's, see below), ``is_unique`` (optional, with ``must_match``: of each key the source has one
-row at most, so that nobody has to look), and ``changes``:
+``match``: a key that went is one of the target's, see below), ``forward`` (optional, with ``must_match``: what makes rows of the source of
+rows of the target, ``query`` over ``source_view``, ``projection``, ``inputs`` and ``columns`` as above), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,
@@ -25,7 +25,7 @@ between does not matter, so neither a key nor an order of commits is needed, and
 target must be equal to the query over the source as it was; rows to be removed that are not there are
 TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows:
 of the changes, or of the source, when only one of them is new and the target has the other. With ``must_match`` it is TargetDiverged if
-the target does not have a key that went, or if the source had another row of it: the query does not give back what the key was.
+the target does not have a key that went, with ``forward`` also if its row is not the one that the source's was made of (``gone_keys``).
 
 With ``filled`` no row comes or goes: the rows of the target that ``match`` finds, else the values of all other columns, get the one value,
 where they have the value that the source's row had before; rows that are not there, or have another one, are left alone.
@@ -42,7 +42,7 @@ from airflow_provider_schemamig.core.schema.sql import kept_text
 from airflow_provider_schemamig.core.spark.errors import BadValue, DuplicateKeys, TargetDiverged
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
-from spark_jobs import keyed_change, net_change
+from spark_jobs import gone_keys, keyed_change, net_change
 from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
 from spark_jobs.keyed_change import IS_NEW, N_CAME, N_WENT, KeyedChange, RowsByKey, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
@@ -64,7 +64,7 @@ _IS_MISSING = "schemamig: a row that goes is not there"
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Apply one range of changes; see the module for request and result."""
     started = time.monotonic()
-    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, _KEYED]
+    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, *gone_keys.views_of(request), _KEYED]
     with storage_access(spark, request.get("storage_options", {})), temporary_views(spark, views):
         for view, source in request["inputs"].items():
             register_input(spark, view, source)
@@ -193,8 +193,8 @@ def _write_by_key(
 ) -> Written:
     """Write the changes by key. Raises DuplicateKeys, TargetDiverged."""
     by_key = change.rows_by_key if isinstance(change, KeyedChange) else _one_a_key(spark, request, change)
-    if request.get("must_match") and not request.get("is_unique") and change.deleted:
-        _check_gone(spark, request, change.rows, by_key.gone_keys)
+    if request.get("forward") and change.deleted:
+        gone_keys.check_gone(spark, request, change, by_key.gone_keys)
     for guarded in (True, False) if by_key.has_new else (False,):
         try:
             with translated("apply"):
@@ -239,32 +239,14 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
     Else the row that is there is not of the source, but another writer's, and makes way.
     """
     keys = ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
-    query, same = _all_keys(spark, request, rows), same_key(rows.key, "q", "k")
+    register_input(spark, request["source_view"], {**request["source"], "projection": request["projection"]})
+    query, same = select_as(spark, request["query"], rows.key), same_key(rows.key, "q", "k")
     (row,) = spark.sql(
         f"SELECT coalesce(sum(n), 0) AS n FROM (SELECT count(*) AS n FROM ({query}) q LEFT SEMI JOIN ({new_keys}) k ON {same} "
         f"GROUP BY {keys} HAVING count(*) > 1)"
     ).collect()
     if row["n"]:
         raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["n"]))
-
-
-def _check_gone(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, gone_keys: str) -> None:
-    """Raise TargetDiverged if the source had more than one row of a key that went: those of it are none of the rows that came."""
-    keys = ", ".join(equal_by(f"k.{quote(f.name)}", f.dataType) for f in rows.key)
-    query, same = _all_keys(spark, request, rows), same_key(rows.key, "q", "k")
-    (row,) = spark.sql(
-        f"SELECT count(*) AS n FROM (SELECT 1 FROM ({gone_keys}) k LEFT JOIN (SELECT *, true AS {_HAVE} FROM ({query})) q ON {same} "
-        f"GROUP BY {keys} HAVING max({N_WENT}) > 1 OR count(q.{_HAVE}) > max({N_CAME}))"
-    ).collect()
-    if row["n"]:
-        uri = request["target_uri"]
-        raise TargetDiverged(uri=uri, version=newest_version(spark, table_sql(uri)), rows=int(row["n"]))
-
-
-def _all_keys(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows) -> str:
-    """Return a query of the keys of all rows that the source has after the changes."""
-    register_input(spark, request["source_view"], {**request["source"], "projection": request["projection"]})
-    return select_as(spark, request["query"], rows.key)
 
 
 def _merge_by_key(

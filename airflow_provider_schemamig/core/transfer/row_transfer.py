@@ -46,9 +46,10 @@ class RowTransfer:
     text_partitions: tuple[str, ...]
     lookups: tuple[Lookup, ...] = ()
     match: tuple[str, ...] = ()
-    #: A key that went has to be the target's. ``is_unique``: of each key that the query gives, the source has one row at most.
+    #: A key that went has to be the target's. ``forward``: the flow that made the source's rows of the target's, where it is not sure that
+    #: ``query`` gives each the key back of the row that it was made of.
     must_match: bool = False
-    is_unique: bool = False
+    forward: RowTransfer | None = None
     #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
     #: None: each in those of its own version.
     shown_at: int | None = None
@@ -90,6 +91,16 @@ class RowTransfer:
             "txn_app_id": self.chain.txn_app_id(lo),
             "txn_version": TXN_VERSION,
             "user_metadata": self.chain.user_metadata(lo, hi),
+        }
+
+    def as_made(self, env: EnvironmentRoot) -> dict[str, Any]:
+        """Return what a job needs to make rows of the target of rows of the source."""
+        return {
+            "query": self.bound_query,
+            "source_view": self.source_view,
+            "projection": self.projection,
+            "inputs": self.lookup_inputs(env),
+            "columns": list(self.columns),
         }
 
     def over(self, env: EnvironmentRoot, source: Mapping[str, Any]) -> dict[str, Any]:

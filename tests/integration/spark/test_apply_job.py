@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS
 from spark_jobs import apply, keyed_change
+from tests.support.rows.rewrites import NAMES as NAMED
 from tests.support.rows.rewrites import OnSession, Rewrite
 
 if TYPE_CHECKING:
@@ -333,39 +334,49 @@ def test_apply_job_a_row_that_stays_keeps_its_null(rewrite: Rewrite) -> None:
     ]
 
 
-#: What happens to the source, of whose keys the target has the last two digits: of 4 and 104 one row, of 3 none.
+#: What happens to the source, of whose keys the target has the last two digits: of 4 and 104 one row, of 3 none, and its own 5 beside 105.
 GONE = (
     "UPDATE {s} SET v = 'new' WHERE id = 3",
     "DELETE FROM {s} WHERE id = 3",
     "UPDATE {s} SET v = 'new' WHERE id = 104",
+    "UPDATE {s} SET v = 'new' WHERE id = 105",
     "DELETE FROM {s} WHERE id IN (4, 104)",
 )
 
 
 @pytest.mark.parametrize(
-    ("kind", "cases"), [("cdf", GONE[:1]), *(pytest.param(kind, GONE, marks=pytest.mark.soak) for kind in ("cdf", "files"))]
+    ("kind", "cases"), [("cdf", GONE[3:4]), *(pytest.param(kind, GONE, marks=pytest.mark.soak) for kind in ("cdf", "files"))]
 )
-def test_by_key_what_went_has_to_be_one_of_the_target_where_it_must_match(rewrite: Rewrite, kind: str, cases: Sequence[str]) -> None:
+def test_by_key_what_went_has_to_be_of_the_very_row_of_the_target(rewrite: Rewrite, kind: str, cases: Sequence[str]) -> None:
     rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    rewrite.sql("INSERT INTO {s} SELECT 104, v, p, tags, o, m, d FROM {s} WHERE id = 4")
+    rewrite.sql(
+        "INSERT INTO {s} SELECT CAST(r.id AS INT), v, p, tags, o, m, d FROM {s} AS f CROSS JOIN range(104, 106) AS r WHERE f.id = 4"
+    )
     rewrite.query = "SELECT CAST(id % 100 AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
     rewrite.make_target("b")
-    rewrite.spark.sql(f"INSERT INTO delta.`{rewrite.uri('b')}` VALUES (2, 'old', NULL, NULL, NULL, NULL, NULL)")
-    rewrite.spark.sql(f"INSERT INTO delta.`{rewrite.uri('b')}` VALUES (4, 'old', NULL, NULL, NULL, NULL, NULL)")
+    target = f"delta.`{rewrite.uri('b')}`"
+    rewrite.spark.sql(
+        f"INSERT INTO {target} SELECT id, v, NULL, NULL, NULL, NULL, NULL FROM VALUES (2, 'old'), (4, 'old'), (5, 'kept') AS t(id, v)"
+    )
+    forward = {"query": "SELECT * FROM s WHERE v <> 'kept'", "source_view": "s", "projection": "*", "inputs": {}, "columns": list(NAMED)}
+    asks: dict[str, Any] = {"match": ["id"], "must_match": True, "forward": forward}
     before = rewrite.rows("b")
     for statement in cases:
         lo = rewrite.version()
         rewrite.sql(statement)
         hi = rewrite.version()
         with pytest.raises(errors.TargetDiverged, match="lacks 1 row"):
-            rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, match=["id"], must_match=True)
+            rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **asks)
+        if "= 3" in statement:  # the statement says so by itself, too
+            with pytest.raises(errors.TargetDiverged, match="lacks 1 row"):
+                rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **{**asks, "forward": None})
         assert rewrite.rows("b") == before, statement
 
     lo = rewrite.version()
     rewrite.sql("INSERT INTO {s} VALUES (8, 'came', NULL, NULL, NULL, NULL, NULL)")
     rewrite.sql("UPDATE {s} SET v = 'new' WHERE id = 2")
     hi = rewrite.version()
-    changed = rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, match=["id"], must_match=True)
+    changed = rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **asks)
     assert (changed["inserted"], changed["deleted"]) == (2, 1)
-    rows = rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('b')}` ORDER BY id").collect()
-    assert [tuple(row) for row in rows] == [(2, "new"), (4, "old"), (8, "came")]
+    rows = rewrite.spark.sql(f"SELECT id, v FROM {target} ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(2, "new"), (4, "old"), (5, "kept"), (8, "came")]

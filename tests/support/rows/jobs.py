@@ -52,6 +52,8 @@ class RowJobs(JobRunner):
     after: Callable[[str, Mapping[str, Any]], None] | None = None
     #: What ``fill`` and ``apply`` make of a row of the target instead of writing it.
     falsify: Query | None = None
+    #: What the query at work looks up, by its view.
+    lookups: dict[str, list[Row]] = field(default_factory=dict)
     #: Delta runs an OPTIMIZE after each statement, under its settings.
     compacts: bool = False
 
@@ -103,6 +105,7 @@ class RowJobs(JobRunner):
     def _apply(self, request: Mapping[str, Any]) -> dict[str, Any]:
         base = snapshot(folder_of(request["target_uri"]))
         columns = request["columns"]
+        self._look_up(request["inputs"])
         net: Counter[tuple[Any, ...]] = Counter()
         for sign, rows in self._changed(request["changes"]):
             shown = _shown(rows, request["projection"])
@@ -160,9 +163,14 @@ class RowJobs(JobRunner):
         columns, match = request["columns"], request["match"]
         came, went = (Counter(_key(row, match) for row in _rows(changed, columns)) for changed in (net, _negative(net)))
         missing = went.keys() - {_key(row, match) for row in base.rows}
-        if not missing and not request["is_unique"]:
+        if not missing and (forward := request["forward"]):
+            made = _shown([row for row in base.rows if _key(row, match) in went], forward["projection"])
+            self._look_up(forward["inputs"])
+            made = _shown(self._query(forward["query"], made), request["projection"])
+            self._look_up(request["inputs"])
+            back = Counter(_key(row, match) for row in self._query(request["query"], made))
             keys = self._keys_of_source(request)
-            missing = {key for key, count in went.items() if count > 1 or keys[key] > came[key]}
+            missing = {key for key, count in went.items() if count > 1 or keys[key] > came[key] or back[key] != 1}
         if missing:
             raise TargetDiverged(uri=request["target_uri"], version=base.version, rows=len(missing))
 
@@ -245,9 +253,12 @@ class RowJobs(JobRunner):
     def _view(self, query: str, inputs: Mapping[str, Mapping[str, Any]]) -> list[Row]:
         """The rows of the view that a row-local query is over: the first that it reads, the others are looked up."""
         found = {view: place.start() for view in inputs if (place := re.search(rf"FROM.*\b{view}\b", query)) is not None}
-        source = inputs[min(found, key=lambda view: query.index(view, found[view]))]
-        path = folder_of(source["uri"])
-        return _shown(snapshot(path, newest(path) if source.get("version") is None else source["version"]).rows, source["projection"])
+        first = min(found, key=lambda view: query.index(view, found[view]))
+        self._look_up({view: source for view, source in inputs.items() if view != first})
+        return _read(inputs[first])
+
+    def _look_up(self, inputs: Mapping[str, Mapping[str, Any]]) -> None:
+        self.lookups = {view: _read(source) for view, source in inputs.items()}
 
     def _query(self, text: str, rows: Sequence[Row]) -> list[Row]:
         if _EVERYTHING.fullmatch(text.strip()):
@@ -260,6 +271,12 @@ class RowJobs(JobRunner):
         made = bound.get(text)
         assert made is not None, f"no function for {text!r} among {sorted(bound)}"
         return [result for row in rows for result in made(row)]
+
+
+def _read(source: Mapping[str, Any]) -> list[Row]:
+    """The rows of one input of a request."""
+    path = folder_of(source["uri"])
+    return _shown(snapshot(path, newest(path) if source.get("version") is None else source["version"]).rows, source["projection"])
 
 
 def plain(text: str, rows: Sequence[Row]) -> list[Row]:

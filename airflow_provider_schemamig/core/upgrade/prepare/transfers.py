@@ -46,17 +46,16 @@ def row_of(state: State, deployment: Deployment, collection: CollectionName) -> 
 
 
 def forward_transfer(state: State, deployment: Deployment, stage: Copy, chain: str) -> RowTransfer:
-    """Return the flow from the live shard into the new one.
-
-    The copy must have been begun: the versions that it reads are in its row.
-    """
+    """Return the flow from the shard that was live when the copy was begun into the new one. NotBuilt if it never was."""
     row = row_of(state, deployment, stage.collection)
-    source, target = state.shard_of(stage.source), state.shards[row.shard]
-    versions = dict(row.fill_inputs)
-    lookups = []
-    for lookup in stage.lookups:
-        shard = state.shard_of(lookup.collection)
-        lookups.append(Lookup(lookup.collection, shard.uri, versions[shard.shard], lookup.projection))
+    if not row.fill_inputs:
+        raise NotBuilt(collection=stage.collection)
+    (copied, _), *looked_up = row.fill_inputs
+    source, target = state.shards[ShardId(copied)], state.shards[row.shard]
+    lookups = [
+        Lookup(lookup.collection, state.shards[ShardId(shard)].uri, version, lookup.projection)
+        for lookup, (shard, version) in zip(stage.lookups, looked_up, strict=True)
+    ]
     return RowTransfer(
         collection=stage.collection,
         chain=_chain(state, target.shard, chain, deployment),
@@ -85,12 +84,13 @@ def copied_version(state: State, deployment: Deployment, stage: Copy) -> int:
 
 
 def backward_transfer(
-    env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, now: ShardId, old: ShardId
+    env: EnvironmentRoot, state: State, deployment: Deployment, step: RewriteStep, stage: Copy, now: ShardId, old: ShardId
 ) -> RowTransfer:
     """Return the flow from the shard that a release brought back into the one it took over from; only for a step with ``down``.
 
     What ``down`` looks up is read as it is now, or was until its columns got their names back: a row that was changed since is found by
-    its key, not by what it was made of. That key is what ``down`` makes of it, so the old shard has to have it. Raises NamesUnderWay.
+    its key, not by what it was made of. That key is what ``down`` makes of it, so it has to be that of the row that ``up`` (``stage``) made
+    it of. Raises NamesUnderWay.
     """
     key = step.old.primary_key
     lookups = []
@@ -115,7 +115,7 @@ def backward_transfer(
         lookups=tuple(lookups),
         match=tuple(key.columns) if key is not None else (),
         must_match=key is not None,
-        is_unique=gives_key_back(step),
+        forward=None if key is None or gives_key_back(step) else forward_transfer(state, deployment, stage, COPY),
     )
 
 

@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.transfer.tail import again, tail, where
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
+from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, RewriteRollback, backward_transfer
 from airflow_provider_schemamig.core.upgrade.rollback.errors import RowsNotFound
 
@@ -75,7 +76,8 @@ def check_restored(leader: LeaderView, restored: Mapping[RewriteRollback, int]) 
 
 def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable[[], JobRunner]) -> int:
     started = time.monotonic()
-    transfer = backward_transfer(leader.env, leader.state, leader.deployment, rewrite.step, rewrite.now, rewrite.old)
+    (stage,) = (stage for stage in leader.plan.of_kind(Copy) if stage.collection == rewrite.step.collection)
+    transfer = backward_transfer(leader.env, leader.state, leader.deployment, rewrite.step, stage, rewrite.now, rewrite.old)
     upto = read_head(transfer.source_store(leader.env)).version
     start = committed_at(leader.env, leader.state, leader.deployment, rewrite.now)
     if upto <= start:

@@ -80,6 +80,66 @@ def test_of_two_rows_of_which_down_makes_one_key_none_is_taken_for_the_other(tmp
     assert lake.version == "1.1.0"
 
 
+ACTIVE_UP = "SELECT id, CAST(v AS INT) AS v FROM {t} WHERE id > 0"
+LEFT_OUT = RowJobs({ACTIVE_UP: lambda row: [{**row, "v": int(row["v"])}] if row["id"] > 0 else [], DOWN: JOBS.queries[DOWN]})
+
+
+@pytest.mark.parametrize("value", [9, None], ids=["changed", "deleted"])
+def test_a_row_that_up_left_out_is_not_taken_for_one_whose_key_down_does_not_give_back(tmp_path: Path, value: int | None) -> None:
+    schema = "CREATE TABLE t (id BIGINT NOT NULL, v {} NOT NULL, PRIMARY KEY (v));"
+    step = f'rewrite("t", up="{ACTIVE_UP}", down="{DOWN}", cardinality="any")'
+    lake = two_releases(tmp_path, schema.format("STRING"), schema.format("INT"), step)
+    tables.insert(lake.path("t"), [{"id": 1, "v": "007"}, {"id": -7, "v": "7"}, {"id": 2, "v": "8"}])
+    commands.upgrade(lake.env, lake.second, jobs=LEFT_OUT)
+    change(lake, 1, value)
+    with refused("rows_not_found", "t"):
+        commands.rollback(lake.env, jobs=LEFT_OUT)
+    change(lake, 1, 7)
+    if value is None:
+        tables.insert(lake.path("t"), [{"id": 1, "v": 7}])
+    change(lake, 2, 9)
+    commands.rollback(lake.env, jobs=LEFT_OUT)
+    assert sorted(row["v"] for row in tables.snapshot(lake.path("t")).rows) == ["007", "7", "9"]
+
+
+NAMED = "SELECT {k}.n AS w, {r}.q FROM {r} LEFT JOIN {k} ON {k}.x = {r}.v"
+NAMES = "SELECT {k}.x AS v, {r}.q FROM {r} LEFT JOIN {k} ON {k}.n = {r}.w"
+
+
+class LookedUp(RowJobs):
+    """Spark's jobs for these two queries."""
+
+    def _query(self, text: str, rows: Sequence[Row]) -> list[Row]:
+        known = self.lookups.get("schemamig_k", [])
+        if "AS w" in text:
+            return [{"w": next(found["n"] for found in known if found["x"] == row["v"]), "q": row["q"]} for row in rows]
+        if "AS v" in text:
+            return [{"v": next(found["x"] for found in known if found["n"] == row["w"]), "q": row["q"]} for row in rows]
+        return super()._query(text, rows)
+
+
+def looked_up(folder: Path) -> Lake:
+    schema = "CREATE TABLE k (n BIGINT, x STRING);CREATE TABLE r ({} NOT NULL, q STRING, PRIMARY KEY ({}));"
+    step = f'rewrite("r", up="{NAMED}", down="{NAMES}", lookups=["k"])'
+    lake = two_releases(folder, schema.format("v STRING", "v"), schema.format("w BIGINT", "w"), step)
+    tables.insert(lake.path("k"), [{"n": 1, "x": "A"}, {"n": 2, "x": "B"}])
+    tables.insert(lake.path("r"), [{"v": "A", "q": "a"}, {"v": "B", "q": "b"}])
+    return lake
+
+
+@pytest.mark.parametrize("names", [{1: "B", 2: "A"}, {1: "C", 2: "A"}], ids=["exchanged", "given on"])
+def test_a_row_is_not_taken_for_the_one_that_a_looked_up_table_names_now(tmp_path: Path, names: dict[int, str]) -> None:
+    jobs, lake = LookedUp({}), looked_up(tmp_path)
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
+    tables.change(lake.path("k"), lambda row: {**row, "x": names[row["n"]]})
+    tables.change(lake.path("r"), lambda row: {**row, "q": "changed"} if row["w"] == 2 else row)
+    with refused("rows_not_found", "r"):
+        commands.rollback(lake.env, jobs=jobs)
+    tables.change(lake.path("k"), lambda row: {**row, "x": {1: "A", 2: "B"}[row["n"]]})
+    commands.rollback(lake.env, jobs=jobs)
+    assert {row["v"]: row["q"] for row in tables.snapshot(lake.path("r")).rows} == {"A": "a", "B": "changed"}
+
+
 @pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (v)"])
 def test_nobody_looks_at_all_keys_where_they_are_only_copied(tmp_path: Path, key: str) -> None:
     lake = rewritten(tmp_path, f", {key}")
@@ -87,7 +147,7 @@ def test_nobody_looks_at_all_keys_where_they_are_only_copied(tmp_path: Path, key
     JOBS.asked.clear()
     commands.rollback(lake.env, jobs=JOBS)
     (request,) = JOBS.jobs("apply")
-    assert (request["must_match"], request["is_unique"]) == (True, "id" in key)
+    assert (request["must_match"], request["forward"] is None) == (True, "id" in key)
 
 
 def test_with_a_key_it_is_found(tmp_path: Path) -> None:
