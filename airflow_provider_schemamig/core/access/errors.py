@@ -24,10 +24,6 @@ class _HandleRefusal(Refusal):
     current: Version
 
 
-#: Why rows that no release is asked about do not fit: they have something that theirs does not declare.
-NOT_DECLARED = "is none of the release's"
-
-
 class _Fenced(_HandleRefusal):
     """``column``: dotted, as the handle's release calls it; None if it is the whole collection."""
 
@@ -78,10 +74,15 @@ class WriterFenced(_Fenced):
 
     code = "writer_fenced"
     message = "a writer of release {release} is fenced, {where}: {what} {reason}."
+    #: The rows do not fit the writer's own release, whatever the table is like now. ``is_newer``: the environment's release has the column.
+    is_of_rows: bool = False
+    is_newer: bool = False
 
     @property
     def next_action(self) -> str:
-        if self.release == self.current or self.reason.startswith(NOT_DECLARED):
+        if self.is_of_rows and not self.is_newer:
+            return f"Write rows that fit release {self.release}."
+        if self.release == self.current:
             return "Write rows that fit."
         moved = f"Wait until the environment is at {self.release}" if self.is_later else f"Move this writer to release {self.current}"
         return f"{moved}, or write rows that fit."

@@ -51,6 +51,10 @@ class Unfit(Exception):
         self.reason = reason
 
 
+class RowsUnfit(Unfit):
+    """Why rows do not fit the release that they are written for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fit:
     """A way to show a table. ``source``: the fields of it that are read. ``shown``: the release's columns, still in the table's type where

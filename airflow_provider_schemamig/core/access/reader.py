@@ -15,16 +15,21 @@ from airflow_provider_schemamig.core.access.preview import preview
 from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_reader, only
 from airflow_provider_schemamig.core.access.releases import Declared
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
-from airflow_provider_schemamig.core.access.select import select, version_sql
+from airflow_provider_schemamig.core.access.select import apart, select, version_sql
 from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
 from airflow_provider_schemamig.core.names import Version
+from airflow_provider_schemamig.core.schema.clauses import readers_of
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DELTA_RS_READS
+from airflow_provider_schemamig.core.schema.model import Field
+from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+#: What Spark calls the zone in which handles write.
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 #: How delta-rs ends its words on a file that has a struct of the table with other fields only.
 _NOTHING_IN_COMMON = "no field name overlap"
 
@@ -38,6 +43,24 @@ class PinnedRead:
     query: str
     fit: Fit | None
     place: PinnedTable
+
+    def query_in(self, zone: str) -> str:
+        """Return the query for a session in this time zone.
+
+        Delta makes of a filter on a TIMESTAMP one on a partition that is generated from it, in the session's zone; our writers have
+        computed that in UTC.
+        """
+        zoned = {field.name for field in self.place.live.fields if self._makes_partitions(field)} if zone not in _UTC else set()
+        if self.fit is None or zoned.isdisjoint(field.name for field in self.fit.source.fields):
+            return self.query
+        return select(self.fit, apart(version_sql(self.place.uri, self.version), self.fit.source.fields, zoned))
+
+    def _makes_partitions(self, field: Field) -> bool:
+        """Return whether a partition column is generated from the column, by what a TIMESTAMP in it is in the session's zone."""
+        partitions = self.place.head.metadata.get("partitionColumns") or ()
+        return "TIMESTAMP" in type_sql(field.type).replace("TIMESTAMP_NTZ", "") and any(
+            reader.name in partitions for _, reader in readers_of(self.place.live.fields, field.name)
+        )
 
 
 class Reader(Handle):
@@ -65,9 +88,10 @@ class Reader(Handle):
         """
         from airflow_provider_schemamig.core.spark.translate import translated
 
-        query = self.pin(columns).query
+        pinned = self.pin(columns)
         with translated("read", self.collection):
-            return self._session().sql(query)
+            session = self._session()
+            return session.sql(pinned.query_in(str(session.conf.get("spark.sql.session.timeZone"))))
 
     def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows as an Arrow table, read by delta-rs without a JVM: the same columns, types and rows as ``df``.

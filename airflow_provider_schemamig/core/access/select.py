@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_schemamig.core.access.read_mapping import Fit
 from airflow_provider_schemamig.core.access.write_mapping import BEYOND_FLOAT, WriteFit
@@ -17,6 +17,13 @@ from airflow_provider_schemamig.core.storage import spark_uri
 def version_sql(uri: str, version: int) -> str:
     """Return the SQL of a table at one version, for FROM."""
     return f"delta.{quote(spark_uri(uri))} VERSION AS OF {version}"
+
+
+def apart(rows: str, fields: Sequence[Field], columns: Collection[str]) -> str:
+    """Return ``rows``, for FROM, with ``columns`` as values that Spark does not know for the table's: no filter on one leaves files out."""
+    shown = ((field.name, quote(field.name)) for field in fields)
+    items = (f"element_at(array({name}), 1) AS {name}" if column in columns else name for column, name in shown)
+    return f"(SELECT {', '.join(items)} FROM {rows})"
 
 
 def select(fit: Fit, rows: str) -> str:

@@ -96,7 +96,8 @@ def run_statement(
             session_settings(spark, {**MEANING_SETTINGS, **WRITING_SETTINGS, **_settings(stamp, txn)}),
             explained(spark, rows, table, checks),
         ):
-            spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on)).collect()
+            computed = [field.name for field in place.live.fields if field.generated is not None]
+            spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on, computed)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
 
@@ -124,10 +125,11 @@ def _check_log_store(spark: SparkSession, place: PinnedTable) -> None:
             raise UnsafeLogStore(uri=place.uri, who="this Spark session")
 
 
-def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on: Sequence[str]) -> str:
+def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on: Sequence[str], computed: Sequence[str] = ()) -> str:
     """Return the statement of a write.
 
     ``columns`` maps each written column to the value that a merge gives it in a row that is there, in terms of the aliases ``s`` and ``t``.
+    Of those that it is ``on`` it gives only the ``computed`` ones theirs: else Delta computes them anew, and nobody compares the two.
     """
     names = ", ".join(quote(column) for column in columns)
     match mode:
@@ -137,7 +139,8 @@ def statement(table: str, rows: str, mode: Mode, columns: Mapping[str, str], on:
             return f"INSERT OVERWRITE {table} ({names}) {rows}"
         case Mode.MERGE:
             same = " AND ".join(f"t.{quote(column)} <=> s.{quote(column)}" for column in on)
-            changed = ", ".join(f"t.{quote(column)} = {value}" for column, value in columns.items() if column not in on)
+            given = {column: value for column, value in columns.items() if column not in on or column in computed}
+            changed = ", ".join(f"t.{quote(column)} = {value}" for column, value in given.items())
             values = ", ".join(f"s.{quote(column)}" for column in columns)
             update = f" WHEN MATCHED THEN UPDATE SET {changed}" if changed else ""
             insert = f" WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"

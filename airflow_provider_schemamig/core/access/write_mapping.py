@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from airflow_provider_schemamig.core.access.errors import NOT_DECLARED
 from airflow_provider_schemamig.core.access.field_ids import Shape, match_fields
-from airflow_provider_schemamig.core.access.read_mapping import DOUBTFUL, STAND_IN, Fit, Unfit, bare, bare_type, only
+from airflow_provider_schemamig.core.access.read_mapping import DOUBTFUL, STAND_IN, Fit, RowsUnfit, Unfit, bare, bare_type, only
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
@@ -53,12 +52,12 @@ def fit_writer(given: Fields, wanted: Shape, live: Shape, *, is_later: bool, gon
     known = {field.name: field for field in wanted.fields}
     for field in given:
         if field.name not in known:
-            raise Unfit(field.name, f"{NOT_DECLARED} columns")
+            raise RowsUnfit(field.name, "is none of the release's columns")
     present = {field.name for field in given}
     for field in wanted.fields:
         is_numbered = origins.get(ColumnPath(field.name)) in live.identities
         if field.name not in present and not (field.nullable or fills_itself(field) or is_numbered):
-            raise Unfit(field.name, "is NOT NULL, and not among the columns of the rows")
+            raise RowsUnfit(field.name, "is NOT NULL, and not among the columns of the rows")
     written = only(wanted, [field.name for field in given])
     for path, _ in walk(written.fields):
         if path in wanted.doubtful:
@@ -89,14 +88,14 @@ def _assigned(row: DataType, wanted: DataType, path: str) -> DataType:
             return Array(_assigned(row.element, wanted.element, f"{path}.element"))
         case Map(), Map():
             return Map(_assigned(row.key, wanted.key, f"{path}.key"), _assigned(row.value, wanted.value, f"{path}.value"))
-    raise Unfit(path, f"is {type_sql(row)} in the rows, and {type_sql(wanted)} in the release")
+    raise RowsUnfit(path, f"is {type_sql(row)} in the rows, and {type_sql(wanted)} in the release")
 
 
 def _assigned_fields(row: Fields, wanted: Fields, path: str) -> Fields:
     known = {field.name: field for field in wanted}
     for field in row:
         if field.name not in known:
-            raise Unfit(join(path, field.name), f"{NOT_DECLARED} fields")
+            raise RowsUnfit(join(path, field.name), "is none of the release's fields")
     given = {field.name: field for field in row}
     found = []
     for field in wanted:
@@ -106,7 +105,7 @@ def _assigned_fields(row: Fields, wanted: Fields, path: str) -> Fields:
         elif field.nullable:
             found.append(Field(field.name, field.type))
         else:
-            raise Unfit(here, "is NOT NULL, and not among the fields of the rows")
+            raise RowsUnfit(here, "is NOT NULL, and not among the fields of the rows")
     return tuple(found)
 
 

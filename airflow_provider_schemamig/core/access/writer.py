@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.access.errors import (
 )
 from airflow_provider_schemamig.core.access.handle import Handle, check_names
 from airflow_provider_schemamig.core.access.key_checks.guard import Check, checks_of
-from airflow_provider_schemamig.core.access.read_mapping import Unfit
+from airflow_provider_schemamig.core.access.read_mapping import RowsUnfit, Unfit
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
 from airflow_provider_schemamig.core.access.statement import Stamp, Txn, append_arrow, run_statement
 from airflow_provider_schemamig.core.access.write_mapping import Mode, WriteFit, fit_writer
@@ -40,7 +40,7 @@ from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
 from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
-from airflow_provider_schemamig.core.schema.paths import Fields
+from airflow_provider_schemamig.core.schema.paths import Fields, field_at
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentWrite, ConstraintViolated, QueryRefused
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
@@ -201,7 +201,15 @@ class Writer(Handle):
                 reason=unfit.reason,
                 under_way=seen.under_way,
                 left_behind=seen.is_left_behind,
+                is_of_rows=isinstance(unfit, RowsUnfit),
+                is_newer=isinstance(unfit, RowsUnfit) and self._is_newer(seen, unfit.path),
             ) from None
+
+    def _is_newer(self, seen: Resolution, path: str) -> bool:
+        """Return whether the environment's release declares the field, and the writer's does not."""
+        if seen.place is None or field_at(seen.declared.shape.fields, path) is not None:
+            return False
+        return field_at(seen.place.state.entry(seen.place.shard.collection).declared.fields, path) is not None
 
     def _keys(self, seen: Resolution, place: PinnedTable, fit: WriteFit, on: Sequence[str]) -> list[str]:
         """Return the table's names of the columns that a merge is on. Raises UnknownColumn, WriterFenced, InvalidArgument."""
@@ -214,10 +222,11 @@ class Writer(Handle):
             with self._fences(seen):
                 _check_comparable(fit, column, name)
             found.append(name)
-        fixed = next((name for name in place.head.identities if on and name in fit.columns and name not in found), None)
+        always = place.head.identities_always
+        fixed = next((name for name in place.head.identities if on and name in fit.columns and (name not in found or name in always)), None)
         if fixed is not None:
-            given = f"values of {fixed}, an identity column, which Delta updates in no row"
-            rule = f"rows without {fixed}, whose numbers Delta makes, or merge on it"
+            given = f"values of {fixed}, an identity column, which Delta {'gives itself' if fixed in always else 'updates in no row'}"
+            rule = f"rows without {fixed}, whose numbers Delta makes" + ("" if fixed in always else ", or merge on it")
             raise InvalidArgument(collection=self.collection, what="rows to merge", given=given, rule=rule)
         return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pendulum
@@ -20,9 +20,11 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.replication.cluster.registry import exchange
 from airflow_provider_schemamig.core.replication.model import StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state
 from airflow_provider_schemamig.core.replication.stream_worker import Run
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -65,11 +67,11 @@ def replicate_once(
     """Bring what there is. ``collections`` None: all that the origin has. A stream that waits or is stopped holds no other up.
 
     Streams are looked at side by side; those for which Spark has something to do then have it one after the other. ``jobs`` is called
-    when the first batch needs Spark. Raises LoopingStream, NoEnvironment, and what reading the ledgers raises.
+    when the first batch needs Spark. Raises LoopingStream, NoEnvironment, UnknownCollection, and what reading the ledgers raises.
     """
     now = pendulum.now("UTC")  # before the ledgers are read: what changes from here on is looked at the next time
     ends = StreamEnds.of(origin, target)
-    names = sorted(ends.origin.state.objects) if collections is None else [CollectionName(name) for name in collections]
+    names = sorted(ends.origin.state.objects) if collections is None else _known(ends, map(CollectionName, collections))
     runner = functools.cache(jobs)
     _exchange(ends, listen)
     states, rows, batches, restores = [], 0, 0, 0
@@ -90,6 +92,16 @@ def replicate_once(
             listen(Event("replicate", name, number, len(names), time.monotonic() - started, describe_state(state)))
     _exchange(ends, listen)
     return Replicated(tuple(states), rows, batches, restores)
+
+
+def _known(ends: StreamEnds, names: Iterable[CollectionName]) -> list[CollectionName]:
+    """Return the names. Raises UnknownCollection for one that neither environment has, and of which no stream was ever run."""
+    found = list(names)
+    for name in found:
+        has_it = name in ends.origin.state.objects or name in ends.target.state.objects
+        if not has_it and read_state(ends.target.env, ends.stream(name)) is None:
+            raise UnknownCollection(collection=name)
+    return found
 
 
 class _SparkNeeded(Exception):

@@ -39,6 +39,25 @@ def test_rows_of_a_session_in_another_zone_are_written_as_it_shows_them(spark: S
     assert session.conf.get("spark.sql.session.timeZone") == "America/New_York"
 
 
+@pytest.mark.parametrize("partition", ["DATE GENERATED ALWAYS AS (CAST(ts AS DATE))", "INT GENERATED ALWAYS AS (YEAR(s.ts))"])
+@pytest.mark.some(1, of="flows of Spark")
+def test_a_filter_in_a_session_in_another_zone_finds_rows_of_partitions_that_are_generated_in_utc(
+    spark: SparkSession, tmp_path: Path, partition: str
+) -> None:
+    """Delta leaves out partitions by what the filter is in the session's zone."""
+    table = f"CREATE TABLE t (ts TIMESTAMP, s STRUCT<ts: TIMESTAMP>, day {partition}, n INT) PARTITIONED BY (day);"
+    env = two_releases(tmp_path, table, table, "").env
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    times = ", ".join(f"({n}, TIMESTAMP'2023-12-31 {hour}:00:00')" for n, hour in ((1, 22), (2, 12)))
+    rows = session.sql(f"SELECT ts, named_struct('ts', ts) AS s, n FROM VALUES {times} AS v(n, ts)")
+    env.writer("t", "1.0.0", spark=session).append(rows)
+    found = env.reader("t", "1.0.0", spark=session).df()
+    for column in ("ts", "s.ts"):
+        assert [row.n for row in found.where(f"{column} = TIMESTAMP'2023-12-31 22:00:00'").collect()] == [1]
+        assert [row.n for row in found.where(f"{column} < TIMESTAMP'2023-12-31 22:30:00'").orderBy("n").collect()] == [1, 2]
+
+
 @pytest.mark.some(1, of="flows of Spark")
 def test_two_threads_that_write_by_one_session_keep_their_numbers_apart(spark: SparkSession, lake: Lake) -> None:
     session, skipped, count = spark.newSession(), list[bool](), 4

@@ -95,6 +95,12 @@ def test_statements_name_their_columns(mode: Mode, expected: str) -> None:
     assert statement("t", "SELECT 1", mode, {"a": "s.`a`", "b": "s.`b`"}, ("a",)) == expected
 
 
+def test_a_merge_on_a_generated_column_gives_it_to_rows_that_are_there_too() -> None:
+    """Else Delta computes it from what is written beside it, and nobody compares the two."""
+    written = statement("t", "SELECT 1", Mode.MERGE, {"a": "s.`a`", "b": "s.`b`"}, ("a",), computed=["a"])
+    assert "WHEN MATCHED THEN UPDATE SET t.`a` = s.`a`, t.`b` = s.`b` WHEN" in written
+
+
 @pytest.mark.parametrize(
     ("written", "live", "left_out", "value"),
     [

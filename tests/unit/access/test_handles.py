@@ -244,10 +244,27 @@ def test_rows_that_break_a_rule_are_refused(lake: Lake) -> None:
     for broken, told in ((batch(id=[None], x=[1]), r"1 row\(s\) have NULL in id \(NOT NULL\)"), (batch(id=[1], x=[100]), "delta-rs")):
         with pytest.raises(ConstraintViolated, match=told):
             writer.append(broken)
-    with pytest.raises(WriterFenced, match="column id is NOT NULL, and not among the columns of the rows"):
+    with pytest.raises(
+        WriterFenced, match=r"column id is NOT NULL, and not among the columns of the rows\. Write rows that fit release 1\.0\.0"
+    ):
         writer.append(batch(x=[1]))
     with pytest.raises(NotForArrow, match="merge"):
         writer.merge(batch(id=[1]), on=["id"])
+    assert rows(lake) == []
+
+
+def test_a_writer_is_sent_to_the_newer_release_only_where_that_takes_its_rows(lake: Lake) -> None:
+    """A type that is wrong in both is wrong there, too; a column of the newer one is not."""
+    lake.upgrade(lake.second)
+    writer = lake.env.writer("t", "1.0.0")
+    for rows_, told in (
+        (pa.table({"id": ["text"]}), "Write rows that fit release 1.0.0."),
+        (pa.table({"id": [1], "unknown": [1]}), "Write rows that fit release 1.0.0."),
+        (pa.table({"id": [1], "note": ["x"]}), "Move this writer to release 1.1.0, or write rows that fit."),
+    ):
+        with pytest.raises(WriterFenced) as fenced:
+            writer.append(rows_)
+        assert fenced.value.next_action == told
     assert rows(lake) == []
 
 

@@ -16,10 +16,12 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Strea
 from airflow_provider_schemamig.core.replication.replicate import follow
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import wake
+from tests.support.bytes import unwritten
 from tests.support.lake import Crash
 from tests.support.replicas import EVOLVE, FIRST, Replicas, make_replicas
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
+from tests.support.upgrades import refused
 
 TRIPS = CollectionName("trips")
 
@@ -195,9 +197,22 @@ def test_others_go_on(three: Replicas) -> None:
     three.upgrade("a", to=2)
     three.insert("a", {"id": 3, "w": "w"})
     three.insert("a", {"line": "x", "n": 1}, collection="lines")
-    found = three.bring("a", "b", "trips", "lines", "nobody")
-    assert [state.stream.collection for state in found.paused] == ["trips", "nobody"]
+    found = three.bring("a", "b", "trips", "lines")
+    assert [state.stream.collection for state in found.paused] == ["trips"]
     assert three.rows("b", "lines") == [{"line": "x", "n": 1}]
+
+
+def test_a_name_that_neither_environment_has_is_refused_before_anything_is_brought(three: Replicas) -> None:
+    three.insert("a", {"line": "x", "n": 1}, collection="lines")
+    with unwritten(three.env("a")), unwritten(three.env("b")), refused("unknown_collection", "lnies"):
+        three.bring("a", "b", "lines", "lnies")
+
+
+def test_a_collection_that_both_have_removed_since_its_stream_ran_waits(tmp_path: Path) -> None:
+    both = make_replicas(tmp_path, (FIRST, ""), (FIRST.partition("CREATE TABLE lines")[0], 'removal("lines")'))
+    both.bring("a", "b", "lines")
+    both.upgrade("a", "b", to=2)
+    assert paused(both.state("a", "b", "lines")) is PauseReason.SCHEMA_MISMATCH
 
 
 def test_a_stream_whose_origin_never_pauses_lets_others_have_their_turn(three: Replicas) -> None:

@@ -185,4 +185,4 @@ def _without_offset(array: Any) -> Any:
     """Return the array as one that is no slice of a longer array: a slice's offsets are relative to that array."""
     import pyarrow as pa
 
-    return array if array.offset == 0 else array.take(pa.array(range(len(array)), pa.int64()))
+    return array if array.offset == 0 else pa.concat_arrays([array])  # ``take`` knows no views, as which delta-rs scans texts

@@ -99,7 +99,7 @@ def _known(
 
     if check.head is None:
         _check_times(place.store, place.head, check.to, collection)
-        own = _named(rows.select(list(check.to))).drop_null().cast(keys.schema)
+        own = _named(rows.select(list(check.to))).cast(keys.schema).drop_null()
         return pa.concat_tables([_stored(table, check.to, keys), own])
     check_honest(check.head, collection, DELTA_RS_READS, f"reading {check.head.location.uri}")
     assert check.store is not None  # as its head is known
@@ -119,7 +119,7 @@ def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Tab
     import pyarrow as pa
 
     found = pa.table(table.scan(columns=list(columns), predicate=_between(columns, keys)))
-    return _named(found.select(list(columns))).drop_null().cast(keys.schema)
+    return _named(found.select(list(columns))).cast(keys.schema).drop_null()  # Arrow drops none of the views that delta-rs scans texts as
 
 
 def _between(columns: Sequence[str], keys: pa.Table) -> str | None:

@@ -128,13 +128,14 @@ class _Asked:
         if not missing:
             return True
         live, head = self.place.live.declaration, self.place.head
-        given = frozenset(head.identities) - frozenset(head.identities_always)
+        # Numbers of a column that nobody gives a value are new, but they may refer to nothing.
+        unasked = head.identities_always if isinstance(key, Unique) else ()
         for column in missing:
             field = live.field(column)
             for clause, _ in clauses_of(field) if field is not None else ():
                 raise Unfit(column, f"is left to its {clause.name}, which cannot be compared for {key.rule} before it is written")
-            if column in given:
-                raise Unfit(column, f"is left to Delta's counter, which may give a number of {key.rule} that a row was given before")
+            if column in head.identities and column not in unasked:
+                raise Unfit(column, f"is left to Delta's counter, whose numbers cannot be compared for {key.rule} before they are written")
         if self.mode is Mode.MERGE and not set(columns).isdisjoint(self.written - set(self.on)):
             raise Unfit(missing[0], f"is not among the columns of the rows, and other columns of {key.rule} would be updated")
         return False

@@ -41,7 +41,7 @@ class NotInVersions(ChangeNotInRelease):
 
     next_action = (
         "Take the versions that are deployed nowhere out of the folder and run this again; or, if they are deployed elsewhere, revert the "
-        "change (`schemamig revert --collection {collection}`), upgrade, and make it again."
+        "change (`schemamig revert --collection {collection}`), put all of these into a version on top of them, and upgrade to that."
     )
 
 
