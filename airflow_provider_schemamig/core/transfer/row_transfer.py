@@ -27,8 +27,9 @@ class Lookup:
 class RowTransfer:
     """``query`` is row-local over ``{own}``, which is the source table shown by ``projection`` (a SELECT list).
 
-    ``columns`` are the target's, filled by name. ``match``: the target's key columns by which a changed row finds its predecessor; empty:
-    by the whole row, which is exact wherever the target holds just what the query gives. URIs and ids are shards', as in the ledger.
+    ``columns`` are the target's, filled by name. ``match``: the target's key columns by which a changed row finds its predecessor; that
+    has to be there. Empty: by the whole row, which is exact wherever the target holds just what the query gives. URIs and ids are shards',
+    as in the ledger.
     """
 
     collection: CollectionName
@@ -46,9 +47,7 @@ class RowTransfer:
     text_partitions: tuple[str, ...]
     lookups: tuple[Lookup, ...] = ()
     match: tuple[str, ...] = ()
-    #: A key that went has to be the target's. ``forward``: the flow that made the source's rows of the target's, where it is not sure that
-    #: ``query`` gives each the key back of the row that it was made of.
-    must_match: bool = False
+    #: The flow that made the source's rows of the target's, where it is not sure that ``query`` gives each row the key back that it had.
     forward: RowTransfer | None = None
     #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
     #: None: each in those of its own version.

@@ -114,7 +114,6 @@ def backward_transfer(
         text_partitions=text_partitions(step.old),
         lookups=tuple(lookups),
         match=tuple(key.columns) if key is not None else (),
-        must_match=key is not None,
         forward=None if key is None or gives_key_back(step) else forward_transfer(state, deployment, stage, COPY),
     )
 
