@@ -25,7 +25,8 @@ between does not matter, so neither a key nor an order of commits is needed, and
 target must be equal to the query over the source as it was; rows to be removed that are not there are
 TargetDiverged. With it a key that only lost rows is deleted, another is updated or inserted; DuplicateKeys if it would stand for two rows:
 of the changes, or of the source, when only one of them is new and the target has the other. With ``must_match`` it is TargetDiverged if
-the target does not have a key that went, with ``forward`` also if its row is not the one that the source's was made of (``gone_keys``).
+the target does not have a key that went, with ``forward`` also if its row is not the one that the source's was made of (``gone_keys``);
+and DuplicateKeys if it has one that only came.
 
 With ``filled`` no row comes or goes: the rows of the target that ``match`` finds, else the values of all other columns, get the one value,
 where they have the value that the source's row had before; rows that are not there, or have another one, are left alone.
@@ -206,6 +207,8 @@ def _write_by_key(
             if not guarded or _IS_THERE not in error.detail:
                 raise
         _check_source(spark, request, change.rows, by_key.new_keys)
+        if request.get("must_match"):
+            raise DuplicateKeys(columns=tuple(request["match"]), rows=_count_there(spark, target, change.rows, by_key.new_keys))
     version, on = newest_version(spark, target), same_key(change.rows.key, "t", "s")
     (row,) = spark.sql(f"SELECT count(*) AS n FROM ({by_key.source}) s LEFT ANTI JOIN {target} t ON {on} WHERE NOT s.{IS_NEW}").collect()
     raise TargetDiverged(uri=request["target_uri"], version=version, rows=max(1, int(row["n"])))
@@ -236,7 +239,7 @@ def _one_a_key(spark: SparkSession, request: Mapping[str, Any], change: NetChang
 def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, new_keys: str) -> None:
     """Raise DuplicateKeys if the source has several rows of a key that only came.
 
-    Else the row that is there is not of the source, but another writer's, and makes way.
+    Else the row that is there is not of the source, but another writer's, and makes way; with ``must_match`` nothing does.
     """
     keys = ", ".join(equal_by(f"q.{quote(f.name)}", f.dataType) for f in rows.key)
     register_input(spark, request["source_view"], {**request["source"], "projection": request["projection"]})
@@ -247,6 +250,12 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
     ).collect()
     if row["n"]:
         raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["n"]))
+
+
+def _count_there(spark: SparkSession, target: str, rows: ChangedRows, keys: str) -> int:
+    """Return how many rows of the target have one of the keys."""
+    (row,) = spark.sql(f"SELECT count(*) AS n FROM {target} t LEFT SEMI JOIN ({keys}) k ON {same_key(rows.key, 't', 'k')}").collect()
+    return int(row["n"])
 
 
 def _merge_by_key(

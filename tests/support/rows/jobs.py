@@ -150,8 +150,8 @@ class RowJobs(JobRunner):
         there = {_key(row, match) for row in base.rows}
         doubtful = {key for key in keys[1] if key not in keys[-1] and key in there}
         if doubtful:
-            rows = self._keys_of_source(request)
-            keys[1].update({key: rows[key] for key in doubtful if rows[key] > 1})
+            rows, least = self._keys_of_source(request), 2 if request.get("must_match") else 0
+            keys[1] |= Counter({key: max(rows[key], least) for key in doubtful})
         ambiguous = sum(count for count in keys[1].values() if count > 1)
         if ambiguous:
             raise DuplicateKeys(columns=tuple(match), rows=ambiguous)

@@ -42,6 +42,22 @@ class LossyRollback(Refusal):
     losses: Sequence[str]
 
 
+class KeysTaken(Refusal):
+    """Rows that came since a rewrite have, through ``down``, the key of another one of them, or of a row that only the old table has."""
+
+    code = "keys_taken"
+    message = (
+        "{rows} row(s) that were written since have a primary key ({columns:, }) in the old table {uri} that is another row's. "
+        "Nothing was rolled back."
+    )
+    next_action = (
+        "Give these rows other keys, or take them out, and run `schemamig rollback` again. Or stay at the release: nothing is lost."
+    )
+    uri: str
+    columns: Sequence[str]
+    rows: int
+
+
 class RowsNotFound(Refusal):
     """Rows of before a rewrite were changed or deleted since, and ``down`` does not give back what they are found by in the old table."""
 

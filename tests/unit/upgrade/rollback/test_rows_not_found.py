@@ -102,6 +102,21 @@ def test_a_row_that_up_left_out_is_not_taken_for_one_whose_key_down_does_not_giv
     assert sorted(row["v"] for row in tables.snapshot(lake.path("t")).rows) == ["007", "7", "9"]
 
 
+def test_a_row_that_came_does_not_take_the_place_of_one_that_up_left_out(tmp_path: Path) -> None:
+    schema = "CREATE TABLE t (id BIGINT NOT NULL, v {} NOT NULL, PRIMARY KEY (v));"
+    step = f'rewrite("t", up="{ACTIVE_UP}", down="{DOWN}", cardinality="any")'
+    lake = two_releases(tmp_path, schema.format("STRING"), schema.format("INT"), step)
+    tables.insert(lake.path("t"), [{"id": 1, "v": "8"}, {"id": -7, "v": "7"}])
+    commands.upgrade(lake.env, lake.second, jobs=LEFT_OUT)
+    tables.insert(lake.path("t"), [{"id": 2, "v": 7}])
+    with refused("keys_taken", "t"):
+        commands.rollback(lake.env, jobs=LEFT_OUT)
+    whole(lake)
+    change(lake, 2, 9)
+    commands.rollback(lake.env, jobs=LEFT_OUT)
+    assert sorted((row["id"], row["v"]) for row in tables.snapshot(lake.path("t")).rows) == [(-7, "7"), (1, "8"), (2, "9")]
+
+
 NAMED = "SELECT {k}.n AS w, {r}.q FROM {r} LEFT JOIN {k} ON {k}.x = {r}.v"
 NAMES = "SELECT {k}.x AS v, {r}.q FROM {r} LEFT JOIN {k} ON {k}.n = {r}.w"
 
