@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.delta.names import fields_in
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
+from airflow_provider_schemamig.core.schema.clauses import reads_others
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL, not_by_delta_rs, text_partitions
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DELTA_RS_APPENDS, INVARIANT
 from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
@@ -96,7 +97,7 @@ def run_statement(
             session_settings(spark, {**MEANING_SETTINGS, **WRITING_SETTINGS, **_settings(stamp, txn)}),
             explained(spark, rows, table, checks),
         ):
-            computed = [field.name for field in place.live.fields if field.generated is not None]
+            computed = [field.name for field in place.live.fields if reads_others(field)]
             spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on, computed)).collect()
     finally:
         spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")

@@ -355,9 +355,8 @@ def test_by_key_what_went_has_to_be_of_the_very_row_of_the_target(rewrite: Rewri
     rewrite.query = "SELECT CAST(id % 100 AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
     rewrite.make_target("b")
     target = f"delta.`{rewrite.uri('b')}`"
-    rewrite.spark.sql(
-        f"INSERT INTO {target} SELECT id, v, NULL, NULL, NULL, NULL, NULL FROM VALUES (2, 'old'), (4, 'old'), (5, 'kept') AS t(id, v)"
-    )
+    values = "(2, 'old'), (4, 'old'), (5, 'kept'), (6, 'kept')"
+    rewrite.spark.sql(f"INSERT INTO {target} SELECT id, v, NULL, NULL, NULL, NULL, NULL FROM VALUES {values} AS t(id, v)")
     forward = {"query": "SELECT * FROM s WHERE v <> 'kept'", "source_view": "s", "projection": "*", "inputs": {}, "columns": list(NAMED)}
     asks: dict[str, Any] = {"match": ["id"], "must_match": True, "forward": forward}
     before = rewrite.rows("b")
@@ -373,10 +372,14 @@ def test_by_key_what_went_has_to_be_of_the_very_row_of_the_target(rewrite: Rewri
         assert rewrite.rows("b") == before, statement
 
     lo = rewrite.version()
-    rewrite.sql("INSERT INTO {s} VALUES (8, 'came', NULL, NULL, NULL, NULL, NULL)")
+    rewrite.sql("INSERT INTO {s} SELECT id, 'came', NULL, NULL, NULL, NULL, NULL FROM VALUES (6), (8) AS t(id)")
+    with pytest.raises(errors.DuplicateKeys, match="1 rows"):
+        rewrite.apply("b", rewrite.changes(kind, lo, lo + 1), lo, lo + 1, **asks)
+    assert rewrite.rows("b") == before
+    rewrite.sql("DELETE FROM {s} WHERE id = 6")
     rewrite.sql("UPDATE {s} SET v = 'new' WHERE id = 2")
     hi = rewrite.version()
     changed = rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **asks)
     assert (changed["inserted"], changed["deleted"]) == (2, 1)
     rows = rewrite.spark.sql(f"SELECT id, v FROM {target} ORDER BY id").collect()
-    assert [tuple(row) for row in rows] == [(2, "new"), (4, "old"), (5, "kept"), (8, "came")]
+    assert [tuple(row) for row in rows] == [(2, "new"), (4, "old"), (5, "kept"), (6, "kept"), (8, "came")]
