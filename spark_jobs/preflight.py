@@ -18,7 +18,8 @@ select list that gives the rows the shape the check speaks of; default ``*``):
 them, while the rows of all files are compared.
 
 ``expressions`` (optional): CHECKs and DEFAULTs to be judged, each with ``collection``, ``used_by``, ``expression``, and ``columns`` (of the
-table, as SQL declares them) for a CHECK or ``type`` (SQL's name) for a DEFAULT. If Spark cannot evaluate one, no check is made.
+table, as SQL declares them) for a CHECK or ``type`` (SQL's name) for a DEFAULT. If Spark cannot evaluate one, no check is made. A query
+has ``views`` {view: its columns}, and as ``columns`` those that it has to give.
 ``timed`` (optional): whether the smallest statement is to be timed.
 
 ``log_store`` (optional): the URI of a table to make, of one commit.
@@ -41,11 +42,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.driver.telling import tell
+from airflow_provider_schemamig.core.spark.errors import QueryRefused
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
 from airflow_provider_schemamig.core.storage import spark_uri
-from spark_jobs.delta_tables import newest_version, table_sql
+from spark_jobs.delta_tables import newest_version, table_sql, temporary_views
 from spark_jobs.predicates import cast_violation, check_violation, not_null_violation
+from spark_jobs.row_values import select_as
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,12 +107,14 @@ def _statement_seconds(spark: SparkSession) -> float:
 
 
 def _unusable(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what is wrong with an expression: a CHECK is analyzed over no rows, a DEFAULT is computed once."""
+    """Return what is wrong with an expression: a CHECK or a query is analyzed over no rows, a DEFAULT is computed once."""
     from pyspark.errors import PySparkException
 
     expression = wanted["expression"]
     try:
-        if "columns" in wanted:
+        if "views" in wanted:
+            reason = _refused(spark, wanted)
+        elif "columns" in wanted:
             empty = spark.createDataFrame([], wanted["columns"])
             found = empty.selectExpr(f"({expression})").schema.fields[0].dataType.simpleString()
             reason = None if found == "boolean" else f"it gives {found.upper()}"
@@ -122,6 +127,19 @@ def _unusable(spark: SparkSession, wanted: Mapping[str, Any]) -> dict[str, Any] 
     if reason is None:
         return None
     return {"collection": wanted["collection"], "used_by": wanted["used_by"], "expression": expression, "reason": reason}
+
+
+def _refused(spark: SparkSession, wanted: Mapping[str, Any]) -> str | None:
+    """Return why a query over ``views`` does not give ``columns``. Raises what Spark raises of it."""
+    with temporary_views(spark, wanted["views"]):
+        for view, columns in wanted["views"].items():
+            spark.createDataFrame([], columns).createOrReplaceTempView(view)
+        fields = spark.createDataFrame([], wanted["columns"]).schema.fields
+        try:
+            spark.sql(select_as(spark, wanted["expression"], fields)).schema  # noqa: B018 - it is analyzed
+        except QueryRefused as error:
+            return error.detail
+    return None
 
 
 def _groups(checks: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

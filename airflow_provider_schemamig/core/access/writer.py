@@ -217,6 +217,9 @@ class Writer(Handle):
         check_names("on", on)
         for column in on:
             name = fit.column_of(column)
+            if name is None and field_at(seen.declared.shape.fields, column) is not None:
+                with self._fences(seen):
+                    raise RowsUnfit(column, "is what the merge is on, and not among the columns of the rows")
             if name is None:
                 raise UnknownColumn(collection=self.collection, release=seen.declared.release, column=column)
             with self._fences(seen):

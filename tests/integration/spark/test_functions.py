@@ -39,6 +39,21 @@ def test_preflight_asks_spark_what_only_it_can_judge(spark: SparkSession) -> Non
     assert all(item["reason"] and "\n" not in item["reason"] for item in found["unusable"])
 
 
+def test_preflight_asks_spark_whether_down_gives_the_old_columns(spark: SparkSession) -> None:
+    about = {
+        "collection": "t",
+        "used_by": "the way back",
+        "views": {"v": "`s` STRUCT<n: INT>, `day` DATE"},
+        "columns": "`n` STRING, `day` DATE",
+    }
+    good = ["SELECT CAST(s.n AS STRING) AS n, day FROM v", "SELECT s.n, day FROM v", "SELECT day, 'x' AS n FROM v"]
+    bad = ["SELECT s.m AS n, day FROM v", "SELECT s AS n, day + 'x' AS day FROM v", "SELECT s.n FROM v", "SELECT s.n, n AS day FROM v"]
+    asked = [{**about, "expression": query} for query in (*good, *bad)]
+    found = preflight.run(spark, {"checks": [], "estimates": [], "expressions": asked})
+    assert [item["expression"] for item in found["unusable"]] == bad
+    assert all(item["reason"] and "\n" not in item["reason"] for item in found["unusable"])
+
+
 @pytest.mark.soak
 def test_the_table_of_operators_is_what_spark_takes_and_gives(spark: SparkSession) -> None:
     again = "another Spark: python -m tests.support.spark.operators"

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_schemamig.core.access.errors import NeedsSpark, RowsReferredTo, WriterFenced
+from airflow_provider_schemamig.core.access.errors import NeedsSpark, RowsReferredTo, UnknownColumn, WriterFenced
 from airflow_provider_schemamig.core.access.key_checks.guard import SingleMatchCheck, UniqueCheck, checks_of
 from airflow_provider_schemamig.core.access.read_mapping import Unfit, bare
 from airflow_provider_schemamig.core.access.resolved_table import look
@@ -120,6 +120,17 @@ def checked(lake: Lake, collection: str, mode: Mode, on: Sequence[str], columns:
     given = [field for field in seen.declared.shape.fields if columns is None or field.name in columns]
     fit = fit_writer(bare(given), seen.declared.shape, seen.place.live, is_later=False)
     return checks_of(lake.env, seen.place, fit, mode, on)
+
+
+def test_keys_of_a_merge_that_the_rows_lack_are_said_to_be_lacking(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, "CREATE TABLE t (id BIGINT, x INT);")
+    seen, writer = look(lake.env, LedgerReader(lake.env), T, None), lake.env.writer("t")
+    assert seen.place is not None
+    fit = fit_writer(bare(seen.declared.shape.fields[:1]), seen.declared.shape, seen.place.live, is_later=False)
+    with pytest.raises(WriterFenced, match="column x is what the merge is on, and not among the columns of the rows"):
+        writer._keys(seen, seen.place, fit, ["x"])
+    with pytest.raises(UnknownColumn, match="'nope'"):
+        writer._keys(seen, seen.place, fit, ["nope"])
 
 
 def test_a_renamed_key_is_the_same_key(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.upgrade.alter import alter as alter_table
 from airflow_provider_schemamig.core.upgrade.compare_and_evolve import Incompatible, compare_and_evolve_schema
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
-from tests.support.bytes import tree
+from tests.support.bytes import tree, unwritten
 from tests.support.lake import Lake, no_spark
 from tests.support.rows.fake_jobs import FakeJobs
 from tests.support.tables.adopting import Site, alter, field
@@ -188,6 +188,20 @@ def test_spark_is_asked_where_it_runs_anyway(tmp_path: Path) -> None:
     assert asked["the CHECK c"]["columns"] == "`id` BIGINT, `y` INT, `arr` ARRAY<INT>"
     assert asked["the DEFAULT of y"]["type"] == "INT"
     assert tree(tmp_path / "lake") == before
+
+
+def test_spark_is_asked_whether_it_takes_the_way_back_before_anything_is_copied(tmp_path: Path) -> None:
+    first = "CREATE TABLE t (id BIGINT, v STRING); CREATE TABLE k (n BIGINT);"
+    second = "CREATE TABLE t (id BIGINT, s STRUCT<n: STRING>); CREATE TABLE k (n BIGINT, x INT);"
+    down = "SELECT id, LENGTH({t}.s.n) AS v FROM {t} LEFT JOIN {k} ON n = id"
+    step = f'rewrite("t", up="SELECT id, named_struct(\'n\', v) AS s FROM {{t}}", down="{down}", lookups=["k"])'
+    lake, jobs = two_releases(tmp_path, first, second, f'evolution("k"), {step}'), Judge()
+    with unwritten(lake.env), pytest.raises(SchemamigError) as caught:
+        commands.upgrade(lake.env, lake.second, jobs=jobs)
+    assert [(error.code, error.collection) for error in getattr(caught.value, "refusals", [caught.value])] == [("unusable_down", "t")]
+    (asked,) = [item for job, request in jobs.asked for item in request["expressions"] if job == "preflight" and "views" in item]
+    assert asked["views"] == {"schemamig_t": "`id` BIGINT, `s` STRUCT<`n`: STRING>", "schemamig_k": "`n` BIGINT, `x` INT"}
+    assert asked["columns"] == "`id` BIGINT, `v` STRING"
 
 
 class Judge(FakeJobs):
