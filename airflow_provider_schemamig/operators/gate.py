@@ -12,15 +12,15 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from airflow_provider_schemamig import run_notes
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
-from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlan, AskedPlans, asked_from, plan_line, push_asked
+from airflow_provider_schemamig.gates.asked_plans import ASKED, AskedPlan, AskedPlans, answered_by, asked_from, plan_line, push_asked
+from airflow_provider_schemamig.gates.let_through import Gate, LetThrough, push_let_through
+from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
 from airflow_provider_schemamig.links.deployment import DeploymentLink
-from airflow_provider_schemamig.links.let_through import Gate, LetThrough, push_let_through
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
 from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation
 from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.reports import plain
-from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
         gate = self._by_risk(context) if self.gate == AUTO else self.gate
         if gate not in self.paths:
             raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}, {AUTO}")
-        if generation is not None:
-            push_let_through(context, LetThrough(int(generation), self.plan_task_id, path=self.paths[gate]))
+        known = None if generation is None else as_generation(generation)
+        push_let_through(context, LetThrough(known, self.plan_task_id, path=self.paths[gate]))
         return self.paths[gate]
 
     def _by_risk(self, context: Context) -> str:
@@ -78,7 +78,7 @@ class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
         return "approval"
 
 
-class PlanApprovalOperator(ApprovalOperator):
+class PlanApprovalOperator(Gate, ApprovalOperator):
     """Ask a person whether the plan shall run: Airflow's own approval, whose log says what is waited for, until when, and who answered.
 
     A rejection skips what follows; the note of the run says who rejected it.
@@ -147,7 +147,7 @@ class PlanApprovalOperator(ApprovalOperator):
                 self._refuse(error)
             except SchemamigError as error:
                 self.log.warning("Whether somebody rejected the plan for %s is not known: %s", environment, visible(str(error)))
-            found[task_id] = AskedPlan(int(generation), str(digest), rejected_at)
+            found[task_id] = AskedPlan(environment, int(generation), str(digest), rejected_at)
         return found
 
     def _check_shown(self, context: Context, plans: Sequence[str]) -> None:
@@ -224,11 +224,3 @@ def _request_shown(approval: ApprovalOperator, context: Context) -> Any:
 def users(ids: Sequence[str]) -> list[HITLUser] | None:
     """Return the users that an approval is assigned to, as Airflow takes them; None, if there are none, for whoever may run the DAG."""
     return [HITLUser(id=user, name=user) for user in ids] or None
-
-
-def answered_by(answer: Mapping[str, Any] | None) -> str | None:
-    """Return the name of the person in the result of an approval; None if nobody answered."""
-    user = (answer or {}).get("responded_by_user")
-    if not user:
-        return None
-    return str(user.get("name") or user.get("id")) if isinstance(user, Mapping) else str(getattr(user, "name", user))

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import lineage, run_notes
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.exceptions import Refusal
-from airflow_provider_schemamig.links.asked_plans import ASKED, AskedPlan, asked_from
+from airflow_provider_schemamig.gates.asked_plans import AskedPlan, answered_by
+from airflow_provider_schemamig.gates.before_promotion import GatesBefore
 from airflow_provider_schemamig.links.deployment import DeploymentLink
-from airflow_provider_schemamig.links.let_through import LET_THROUGH, Gate, let_through_from
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
 from airflow_provider_schemamig.operators.base import (
@@ -27,7 +27,6 @@ from airflow_provider_schemamig.operators.base import (
     bundle_of,
 )
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
-from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -84,9 +83,7 @@ class PromoteLeaderOperator(LeaderOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        for task_id in sorted(self.upstream_task_ids):
-            self._check_gate(context, TaskOfRun(self, context, task_id))
-        approver, plan = self._answer(context)
+        approver, plan = self._let_through(context)
         with self.deferred_while_paused():
             outcome = commands.promote(
                 self.hook.environment,
@@ -102,60 +99,28 @@ class PromoteLeaderOperator(LeaderOperator):
         self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
         return found
 
-    def _check_gate(self, context: Context, gate: TaskOfRun) -> None:
-        """Raise GateOutdated unless the gate, if it is one for what is promoted here, has let this very generation through."""
-        pushed = gate.pull(LET_THROUGH)
-        known = None if pushed is None else let_through_from(pushed)
-        if not (self._is_gate(gate.task_id) or (known is not None and known.is_of(self.plan_task_id, self.environment))):
-            return
-        state = gate.state
-        if state == "skipped":  # the gate that chooses among them went another way
-            return
-        if state != "success":
-            self._refuse(gate.task_id, "was cleared, and has not let it through again")
-        if known is not None:
-            self._check_known(gate.task_id, known.generation)
-            if known.path not in ("", self.task_id) and TaskOfRun(self, context, known.path).state != "success":
-                self._refuse(known.path, f"was chosen by {gate.task_id}, and has not let it through")
+    def _let_through(self, context: Context) -> tuple[str, AskedPlan | None]:
+        """Return who said yes in Airflow, and to what; nobody where no approval was asked.
 
-    def _is_gate(self, task_id: str) -> bool:
-        """Return whether the task is a gate for what ``plan_task_id`` planned: one that begins anew has pushed nothing yet."""
-        task: Any = self.dag.task_dict.get(task_id)
-        return isinstance(task, Gate) and task.plan_task_id == self.plan_task_id != ""
-
-    def _check_known(self, task_id: str, known: int) -> None:
-        """Raise GateOutdated if a task knows another generation."""
-        if known != as_generation(self.generation):
-            self._refuse(task_id, f"let generation {known} through")
-
-    def _refuse(self, task_id: str, did: str) -> NoReturn:
-        raise GateOutdated(task=task_id, did=did, generation=as_generation(self.generation))
-
-    def _answer(self, context: Context) -> tuple[str, AskedPlan | None]:
-        """Return who said yes, and to what; nobody where the approval was skipped: what it pushed is of an earlier try then.
-
-        Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group, and GateOutdated.
+        Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group, and GateOutdated unless all gates have let
+        this very generation through; one of them where Airflow, too, waits for one alone.
         """
-        from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
-        from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, answered_by
+        from airflow_provider_schemamig.operators.gate import PlanApprovalOperator
 
-        approval = TaskOfRun(self, context, self.approval_task_id)
-        state = approval.state if self.approval_task_id else "skipped"
-        if state == "skipped":
-            return "", None
-        if state != "success":
-            self._refuse(self.approval_task_id, "was cleared, and has not been answered again")
-        answer = approval.pull() or {}
-        by, generation = answered_by(answer) or "", as_generation(self.generation)
-        if PlanApprovalOperator.REJECT in (answer.get("chosen_options") or ()):
-            plan, at = commands.plan_digest(self.hook.environment, generation), minute_of(str(answer["responded_at"]))
-            raise PlanRejected(generation=generation, plan=plan, by=by or "nobody (the default answer)", at=at)
-        asked = asked_from(approval.pull(ASKED) or {}).get(self.plan_task_id)
-        if asked is None:
-            self._refuse(self.approval_task_id, "did not ask about this environment")
-        self._check_known(self.approval_task_id, asked.generation)
-        return by, asked
+        generation = as_generation(self.generation)
+        if self.approval_task_id and self.approval_task_id not in self.dag.task_dict:
+            raise BadArgument(argument="approval_task_id", value=self.approval_task_id, wanted="the id of a task of this DAG")
+        gates = GatesBefore(self, context, generation, self.environment, self.plan_task_id)
+        answers = gates.answers(self.approval_task_id)
+        for asked, answered in ((answer.asked, answer.answered) for answer in answers):
+            if asked and answered and PlanApprovalOperator.REJECT in (answered.get("chosen_options") or ()):
+                by, at = answered_by(answered) or "nobody (the default answer)", minute_of(str(answered["responded_at"]))
+                raise PlanRejected(generation=asked.generation, plan=asked.plan_digest, by=by, at=at)
+        if (not_yet := gates.problem(answers)) is not None:
+            raise GateOutdated(task=not_yet.gate.key, did=not_yet.problem, generation=generation)
+        yes = ((answered_by(answer.answered) or "", answer.asked) for answer in answers if answer.let_through and answer.asked)
+        return next(yes, ("", None))
 
 
 class ExpandOperator(LeaderOperator):

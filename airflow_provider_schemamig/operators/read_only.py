@@ -11,6 +11,7 @@ from airflow.sdk import BaseSensorOperator, conf
 
 from airflow_provider_schemamig import concurrent_runs, config, lineage, run_notes
 from airflow_provider_schemamig.exceptions import Conflict, Refused, SchemamigError
+from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
 from airflow_provider_schemamig.operators.base import (
     DEFAULT_SEAL_SECONDS,
     EnvironmentOperator,
@@ -22,7 +23,6 @@ from airflow_provider_schemamig.operators.base import (
     release_folder,
 )
 from airflow_provider_schemamig.operators.reports import PlanQuestion, chunks, plain, plan_markdown
-from airflow_provider_schemamig.operators.task_of_run import TaskOfRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.html.moments import back_to
 from airflow_provider_schemamig.core.html.render import blocked, once, size
-from airflow_provider_schemamig.links.asked_plans import plan_line
+from airflow_provider_schemamig.gates.asked_plans import plan_line
 from airflow_provider_schemamig.visible import visible
 
 #: Lines of one section; the report holds all of them.

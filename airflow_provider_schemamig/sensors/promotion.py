@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.gates.let_through import Gate, LetThrough, push_let_through
 from airflow_provider_schemamig.links.deployment import DeploymentLink
-from airflow_provider_schemamig.links.let_through import Gate, LetThrough, push_let_through
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS
 from airflow_provider_schemamig.operators.base import as_generation

@@ -30,7 +30,7 @@ from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import and_, select
 
 from airflow_provider_schemamig.exceptions import Refusal
-from airflow_provider_schemamig.links.asked_plans import ASKED, asked_from
+from airflow_provider_schemamig.gates.asked_plans import ASKED, asked_from
 from airflow_provider_schemamig.links.plan import run_page
 from airflow_provider_schemamig.web.places import TAG
 

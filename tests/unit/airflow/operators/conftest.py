@@ -16,9 +16,20 @@ from tests.support.airflow.fake_verbs import FakeVerbs, install
 LAKE = "s3://lake/prod"
 
 
+class Opened(str):
+    """An environment that nobody opened: by which connection, and in whose name."""
+
+    def __new__(cls, hook: SchemamigHook) -> Opened:
+        found = super().__new__(cls, f"opened {hook.schemamig_conn_id} for {hook.who}")
+        found.location = SimpleNamespace(uri=hook.schemamig_conn_id.removeprefix("file://"))
+        return found
+
+    location: SimpleNamespace
+
+
 @pytest.fixture
 def verbs(monkeypatch: pytest.MonkeyPatch) -> FakeVerbs:
-    monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id} for {hook.who}"))
+    monkeypatch.setattr(SchemamigHook, "environment", property(Opened))
     return install(monkeypatch, FakeVerbs())
 
 
@@ -29,10 +40,10 @@ def pushed() -> dict[str, Any]:
 
 @pytest.fixture
 def context(pushed: dict[str, Any]) -> Any:
-    asked = {"upgrade.preflight": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": "2026-11-24T03:05:00+00:00"}}
+    plan = {"environment": LAKE, "generation": 7, "plan_digest": "d" * 64, "rejected_at": "2026-11-24T03:05:00+00:00"}
     answers: dict[tuple[str, str], Any] = {
         ("upgrade.approval", "return_value"): {"chosen_options": ["Approve"], "responded_by_user": {"id": "7", "name": "ann"}},
-        ("upgrade.approval", "asked"): asked,
+        ("upgrade.approval", "asked"): {"upgrade.preflight": plan},
         ("upgrade.preflight", "generation"): 7,
         ("upgrade.preflight", "plan_digest"): "d" * 64,
         ("upgrade.gate", "let_through"): {

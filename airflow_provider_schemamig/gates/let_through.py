@@ -21,23 +21,20 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class LetThrough:
-    """``plan_task_id``: of the task that planned it. ``environment``, and ``path``, the task that a gate follows: empty if unknown."""
+    """``generation``: None if the gate does not know it. ``plan_task_id``: of the task that planned it. ``environment``, and ``path``, the
+    task that a gate follows: empty if unknown."""
 
-    generation: int
+    generation: int | None
     plan_task_id: str = ""
     environment: str = ""
     path: str = ""
 
-    def is_of(self, plan_task_id: str, environment: str) -> bool:
-        """Return whether it is of what ``plan_task_id`` planned, or of the environment, where one of both does not say that."""
-        if self.plan_task_id and plan_task_id:
-            return self.plan_task_id == plan_task_id
-        return bool(self.environment) and self.environment == environment
-
 
 def let_through_from(found: Mapping[str, Any]) -> LetThrough:
     """Return what a gate pushed."""
-    return LetThrough(int(found["generation"]), *(str(found[name]) for name in ("plan_task_id", "environment", "path")))
+    generation = found["generation"]
+    texts = (str(found[name]) for name in ("plan_task_id", "environment", "path"))
+    return LetThrough(None if generation is None else int(generation), *texts)
 
 
 def push_let_through(context: Context, known: LetThrough) -> None:

@@ -1,0 +1,187 @@
+"""What the gates before a promotion say: whether each has let this very generation through, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, TriggerRule
+from airflow.sdk.bases.skipmixin import XCOM_SKIPMIXIN_FOLLOWED, XCOM_SKIPMIXIN_KEY
+
+from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.gates.asked_plans import ASKED, AskedPlan, AskedPlans, asked_from
+from airflow_provider_schemamig.gates.let_through import LET_THROUGH, Gate, LetThrough, let_through_from
+from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: By these Airflow starts a task only after all before it succeeded or were skipped.
+_NEED_ALL = frozenset({TriggerRule.ALL_SUCCESS, TriggerRule.NONE_FAILED, TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS})
+_FAILED = frozenset({"failed", "upstream_failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """What one gate says of a generation. ``problem``: why it has not let it through, in words; empty: it has, or another gate was chosen.
+
+    ``asked``, ``answered``: what an approval asked about, and what a person answered, as Airflow pushes it.
+    """
+
+    gate: TaskOfRun
+    problem: str = ""
+    let_through: bool = False
+    asked: AskedPlan | None = None
+    answered: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatesBefore:
+    """The gates before ``promotes``, for ``generation`` of ``environment``, which ``plan_task_id`` planned (empty: nobody knows which)."""
+
+    promotes: BaseOperator
+    context: Context
+    generation: int
+    environment: str
+    plan_task_id: str
+
+    def answers(self, approval_task_id: str) -> Sequence[GateVerdict]:
+        """Return what the gates say: the nearest ones of each way that leads to the promotion, and the approval that it names.
+
+        A gate counts unless it is known to be for another plan or environment.
+        """
+        gates = dict.fromkeys([approval_task_id] if approval_task_id else [])
+        gates |= dict.fromkeys(task_id for task_id in self._walk() if self._is_gate(task_id))
+        return [
+            self._answer(one)
+            for task_id in gates
+            for one in TaskOfRun(self.promotes, self.context, task_id).instances()
+            if task_id == approval_task_id or not self._is_for_another(one)
+        ]
+
+    def problem(self, answers: Sequence[GateVerdict]) -> GateVerdict | None:
+        """Return the gate that stands in the way: none, if all that count let it through, or one did and Airflow waits for one alone."""
+        if any(answer.let_through for answer in answers) and self._one_is_enough(answers):
+            return None
+        problems = [answer for answer in answers if answer.problem]
+        return min(problems, key=lambda answer: answer.gate.state == "skipped", default=None)  # why it is skipped another one says better
+
+    def _one_is_enough(self, answers: Sequence[GateVerdict]) -> bool:
+        """Return whether Airflow may come from these gates to the promotion with one of them alone."""
+        after = {task_id for answer in answers for task_id in self._tasks[answer.gate.task_id].get_flat_relative_ids(upstream=False)}
+        between = (self._tasks[task_id] for task_id in after.intersection(self._walk()) if not self._is_gate(task_id))
+        return any(task.trigger_rule not in _NEED_ALL for task in (self.promotes, *between))
+
+    def _walk(self) -> Iterator[str]:
+        """Go back from the promotion, past each task that is no gate, and up to those that are, or to another promotion."""
+        seen: set[str] = set()
+        to_see = sorted(self.promotes.upstream_task_ids, reverse=True)
+        while to_see:
+            task_id = to_see.pop()
+            if task_id in seen or self._class_of(task_id) is type(self.promotes):
+                continue
+            seen.add(task_id)
+            yield task_id
+            if not self._is_gate(task_id):
+                to_see += sorted(self._tasks[task_id].upstream_task_ids, reverse=True)
+
+    @property
+    def _tasks(self) -> Mapping[str, Any]:
+        return self.promotes.dag.task_dict
+
+    def _class_of(self, task_id: str) -> type:
+        task = self._tasks[task_id]
+        return getattr(task, "operator_class", type(task))
+
+    def _is_gate(self, task_id: str) -> bool:
+        return issubclass(self._class_of(task_id), Gate)
+
+    # --- whose gate it is ----------------------------------------------------------------------------------------------------------
+
+    def _is_for_another(self, gate: TaskOfRun) -> bool:
+        """Return whether the gate is known to be for something else: by what it was made with, and what it pushed."""
+        claims, known = self._made_for(gate.task_id), self._pushed(gate)
+        if known is not None:
+            claims = {known.plan_task_id: known.environment or claims.get(known.plan_task_id, "")}
+        claims |= {planned: plan.environment for planned, plan in self._asked(gate).items()}
+        return all(self._is_another(*claim) for claim in claims.items())
+
+    def _is_another(self, plan_task_id: str, environment: str) -> bool:
+        if plan_task_id and self.plan_task_id and plan_task_id != self.plan_task_id:
+            return True
+        return bool(environment) and not _is_same(environment, self.environment)
+
+    def _made_for(self, task_id: str) -> dict[str, str]:
+        """Return the environment of each plan that the gate is for, by the task that planned; empty where only a run knows it."""
+        task = self._tasks[task_id]
+        given: Mapping[str, Any] = getattr(task, "partial_kwargs", vars(task))
+        plans = given.get("plans") or {given.get("plan_task_id") or "": given.get("environment")}
+        return {planned: name if isinstance(name, str) and "{" not in name else "" for planned, name in plans.items()}
+
+    # --- what it says --------------------------------------------------------------------------------------------------------------
+
+    def _answer(self, gate: TaskOfRun) -> GateVerdict:
+        state = gate.state
+        if state == "skipped":
+            return GateVerdict(gate, "" if self._is_passed_over(gate.task_id) else "was skipped, though no other gate was chosen")
+        if state != "success":
+            how = "failed" if state in _FAILED else f"is {state}" if state else "has not begun again"
+            return GateVerdict(gate, f"{how}, and has let nothing through")
+        if asked := self._asked(gate):
+            return self._answered(gate, asked)
+        known = self._pushed(gate)
+        problem = "has let nothing through" if known is None else self._problem(gate, known)
+        return GateVerdict(gate, problem, let_through=not problem)
+
+    def _asked(self, gate: TaskOfRun) -> AskedPlans:
+        return asked_from(gate.pull(ASKED) or {})
+
+    def _pushed(self, gate: TaskOfRun) -> LetThrough | None:
+        found = gate.pull(LET_THROUGH)
+        return None if found is None else let_through_from(found)
+
+    def _problem(self, gate: TaskOfRun, known: LetThrough) -> str:
+        if known.generation not in (None, self.generation):
+            return f"let generation {known.generation} through"
+        if known.path in ("", self.promotes.task_id):
+            return ""
+        path = self._answer(TaskOfRun(self.promotes, self.context, known.path))
+        passed = path.let_through if self._is_gate(known.path) else path.gate.state == "success"
+        return "" if passed else f"chose {known.path}, which {path.problem or 'has let nothing through'}"
+
+    def _answered(self, gate: TaskOfRun, asked: AskedPlans) -> GateVerdict:
+        """Return what an approval says that somebody answered: of what was asked about for this environment alone."""
+        about = [plan for planned, plan in asked.items() if not self._is_another(planned, plan.environment)]
+        if not about:
+            return GateVerdict(gate, "did not ask about this environment")
+        plan = next((plan for plan in about if plan.generation == self.generation), about[0])
+        problem = "" if plan.generation == self.generation else f"let generation {plan.generation} through"
+        return GateVerdict(gate, problem, let_through=not problem, asked=plan, answered=gate.pull() or {})
+
+    def _is_passed_over(self, task_id: str) -> bool:
+        """Return whether a task is skipped as a branch before it went another way; it is not where a task before it was skipped alone."""
+        ids = sorted(self._tasks[task_id].upstream_task_ids)
+        before = [one for each in ids for one in TaskOfRun(self.promotes, self.context, each).instances()]
+        if any(self._chose_another(one, task_id) for one in before):
+            return True
+        return bool(before) and all(one.state == "skipped" and self._is_passed_over(one.task_id) for one in before)
+
+    def _chose_another(self, branch: TaskOfRun, task_id: str) -> bool:
+        """Return whether a branch of Airflow's followed other tasks, and none that leads to this one: a rejection follows none."""
+        followed = (branch.pull(XCOM_SKIPMIXIN_KEY) or {}).get(XCOM_SKIPMIXIN_FOLLOWED) or ()
+        reached = (task_id == each or task_id in self._tasks[each].get_flat_relative_ids(upstream=False) for each in followed)
+        return branch.state == "success" and bool(followed) and not any(reached)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether both name one environment, each by a connection or a URI; also where that cannot be found out."""
+    from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
+
+    if one == other:
+        return True
+    try:
+        first, second = (SchemamigHook(name).environment.location.uri for name in (one, other))
+    except SchemamigError:
+        return True
+    return bool(first == second)

@@ -1,0 +1,341 @@
+"""Which generation is promoted, and with whose yes: the gates before it decide, whichever way their DAG is wired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, task_group
+
+from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
+from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
+from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.leader import GateOutdated, PromoteLeaderOperator
+from airflow_provider_schemamig.sensors.promotion import PromotionSensor
+from tests.support.airflow.fake_run import FakeRun
+from tests.support.airflow.fake_verbs import FakeVerbs
+from tests.support.airflow.final_refusals import fails_for_good
+from tests.support.airflow.gated_dags import (
+    EAST,
+    REJECTED,
+    WEST,
+    after,
+    after_a_gate,
+    after_a_gate_of_ones_own,
+    after_a_longer_way,
+    after_a_mapped_sensor,
+    after_a_task_that_tells,
+    after_another_promotion,
+    after_one_of_two,
+    after_sensors_of_several,
+    approval,
+    asked,
+    gate,
+    made,
+    passed,
+    promotes,
+    sensor,
+    shipped,
+    together,
+)
+from tests.unit.airflow.operators.conftest import LAKE
+
+
+@dataclass(frozen=True)
+class GateCase:
+    """Tasks that are not in ``states`` succeeded. ``refused``: the error's text; empty: it is promoted."""
+
+    name: str
+    dag: Callable[[], Any]
+    pushed: Mapping[str, Mapping[str, Any]]
+    states: Mapping[str, str | None] = field(default_factory=dict)
+    refused: str = ""
+    generation: int = 7
+
+
+NO_ONE_ASKED = {"g.approval": "skipped", "g.ledger_approval": "skipped"}
+CASES = [
+    # As shipped.
+    GateCase("the gate asks nobody", shipped, {"g.gate": gate()}, NO_ONE_ASKED),
+    GateCase("somebody approved", shipped, {"g.gate": gate(path="g.approval"), "g.approval": asked()}, {"g.ledger_approval": "skipped"}),
+    GateCase(
+        "preflight alone ran again after the gate",
+        shipped,
+        {"g.gate": gate()},
+        NO_ONE_ASKED,
+        "g.gate let generation 7 through.* is generation 8",
+        8,
+    ),
+    GateCase(
+        "the gate alone ran again, and somebody is asked now",
+        shipped,
+        {"g.gate": gate(path="g.approval")},
+        NO_ONE_ASKED,
+        "g.gate chose g.approval, which was skipped",
+    ),
+    GateCase(
+        "preflight and the gate ran again, and the answer is of before",
+        shipped,
+        {"g.gate": gate(8, "g.approval"), "g.approval": asked()},
+        {"g.ledger_approval": "skipped"},
+        "g.approval let generation 7 through.* is generation 8",
+        8,
+    ),
+    *(
+        GateCase(
+            f"the gate is {state}", shipped, {"g.gate": pushed}, {**NO_ONE_ASKED, "g.gate": state}, f"g.gate {how}, and has let nothing"
+        )
+        for state, how in ((None, "has not begun again"), ("running", "is running"), ("failed", "failed"), ("upstream_failed", "failed"))
+        for pushed in ({}, gate())
+    ),
+    GateCase(
+        "the approval was cleared",
+        shipped,
+        {"g.gate": gate(path="g.approval"), "g.approval": asked()},
+        {"g.approval": "deferred", "g.ledger_approval": "skipped"},
+        "g.approval is deferred, and has let nothing through",
+    ),
+    GateCase(
+        "a yes of an earlier try is left where nobody is asked this time",
+        shipped,
+        {"g.gate": gate(), "g.approval": asked(6)},
+        NO_ONE_ASKED,
+    ),
+    GateCase("nothing was planned when the gate looked", shipped, {}, NO_ONE_ASKED, "g.gate has let nothing through"),
+    # Several environments, one answer.
+    GateCase(
+        "an answer for both",
+        together,
+        {"east.gate": gate(path="east.promote", planned="east.preflight"), "approval": asked(planned="east.preflight")},
+        {"east.approval": "skipped", "east.ledger_approval": "skipped"},
+    ),
+    GateCase(
+        "this one had nothing to do when it was asked",
+        together,
+        {
+            "east.gate": gate(path="east.promote", planned="east.preflight"),
+            "approval": asked(planned="west.preflight", environment=WEST),
+        },
+        {"east.approval": "skipped", "east.ledger_approval": "skipped"},
+        "approval did not ask about this environment",
+    ),
+    GateCase(
+        "none had anything to do, so nobody was asked",
+        together,
+        {"east.gate": gate(path="east.promote", planned="east.preflight")},
+        {"approval": "skipped", "west.preflight": "skipped", "east.approval": "skipped", "east.ledger_approval": "skipped"},
+        "approval was skipped, though no other gate was chosen",
+    ),
+    # Wired by hand, and promotion does not say whose plan it takes.
+    GateCase("a sensor let it through", after(sensor), {"ledger": passed(environment=EAST)}),
+    GateCase(
+        "a sensor let another one through", after(sensor), {"ledger": passed(2, environment=EAST)}, {}, "ledger let generation 2 through"
+    ),
+    GateCase("a sensor asks again", after(sensor), {"ledger": passed(environment=EAST)}, {"ledger": "running"}, "ledger is running"),
+    GateCase("a sensor asks again, and has pushed nothing", after(sensor), {}, {"ledger": "deferred"}, "ledger is deferred"),
+    GateCase("a sensor gave up quietly", after(sensor, trigger_rule="none_failed"), {}, {"ledger": "skipped"}, "ledger was skipped"),
+    GateCase("a yes", after(approval), {"approval": asked()}),
+    GateCase("a yes to another generation", after(approval), {"approval": asked(2)}, {}, "approval let generation 2 through"),
+    GateCase("a gate", after_a_gate(), {"g.gate": gate(planned="")}, {"approval": "skipped", "ledger": "skipped"}),
+    GateCase(
+        "a gate that let another one through",
+        after_a_gate(),
+        {"g.gate": gate(2)},
+        {"approval": "skipped", "ledger": "skipped"},
+        "g.gate let generation 2 through",
+    ),
+    GateCase(
+        "a gate that knows no generation, and a sensor that does",
+        after_a_gate(),
+        {"g.gate": gate(None, "ledger", ""), "ledger": passed(2, environment=EAST)},
+        {"approval": "skipped"},
+        "g.gate chose ledger, which let generation 2 through",
+    ),
+    GateCase(
+        "a gate that says that somebody is asked",
+        after_a_gate(plan_task_id="g.preflight"),
+        {"g.gate": gate(path="approval", planned="")},
+        {"approval": "skipped", "ledger": "skipped"},
+        "g.gate chose approval, which was skipped",
+    ),
+    GateCase("a task between", after_a_task_that_tells, {"ledger": passed(2, environment=EAST)}, {}, "ledger let generation 2 through"),
+    GateCase(
+        "a gate that goes to a task before the approval",
+        after_a_longer_way,
+        {"g.gate": gate()},
+        {"tell": "skipped", "approval": "skipped"},
+    ),
+    GateCase(
+        "the gate of a promotion before",
+        after_another_promotion,
+        {"before": passed(6, environment=EAST)},
+    ),
+    # Of other environments.
+    GateCase("a sensor of another one", after(sensor), {"ledger": passed(3, environment=WEST)}),
+    GateCase("a sensor that waits for another one", after(lambda: sensor(environment=WEST)), {}, {"ledger": "running"}),
+    GateCase("an approval of another one", after(approval), {"approval": asked(3, environment=WEST)}),
+    GateCase(
+        "a sensor of another plan",
+        after(lambda: sensor(plan_task_id="west.preflight"), plan_task_id="g.preflight"),
+        {"ledger": passed(3, planned="west.preflight", environment=EAST)},
+    ),
+    GateCase(
+        "one of each", after(sensor, lambda: sensor("other")), {"ledger": passed(3, environment=WEST), "other": passed(environment=EAST)}
+    ),
+    # One gate of several is enough.
+    GateCase(
+        "a yes, and nobody answered in the ledger",
+        after(approval, sensor, trigger_rule="one_success"),
+        {"approval": asked()},
+        {"ledger": "failed"},
+    ),
+    GateCase(
+        "the ledger's yes, and nobody answered in the page",
+        after(approval, sensor, trigger_rule="one_success", approval_task_id="approval", plan_task_id="g.preflight"),
+        {"ledger": passed(environment=EAST)},
+        {"approval": "deferred"},
+    ),
+    GateCase(
+        "neither",
+        after(approval, sensor, trigger_rule="all_done"),
+        {},
+        {"approval": "failed", "ledger": "failed"},
+        "approval failed, and has let nothing through",
+    ),
+    GateCase("a yes is enough for the task between", after_one_of_two, {"approval": asked()}, {"ledger": "running"}),
+    GateCase(
+        "a yes to another generation is not enough",
+        after(approval, sensor, trigger_rule="one_success"),
+        {"approval": asked(6)},
+        {"ledger": "running"},
+        "approval let generation 6 through",
+    ),
+    GateCase("both are needed", after(approval, sensor), {"approval": asked()}, {"ledger": "running"}, "ledger is running"),
+    # A branch of one's own.
+    GateCase(
+        "it did not ask",
+        after_a_gate_of_ones_own,
+        {"branch": {"skipmixin_key": {"followed": ["g.promote"]}}},
+        {"approval": "skipped"},
+    ),
+    GateCase(
+        "it asks anew",
+        after_a_gate_of_ones_own,
+        {"branch": {"skipmixin_key": {"followed": ["g.promote"]}}},
+        {"approval": "skipped", "branch": "running"},
+        "approval was skipped, though no other gate was chosen",
+    ),
+    GateCase(
+        "it chose the approval",
+        after_a_gate_of_ones_own,
+        {"branch": {"skipmixin_key": {"followed": ["approval"]}}},
+        {"approval": "skipped"},
+        "approval was skipped, though no other gate was chosen",
+    ),
+    GateCase(
+        "a rejection before it", after_a_gate_of_ones_own, {"branch": {"skipmixin_key": {"skipped": []}}}, {"approval": "skipped"}, "was sk"
+    ),
+    # Mapped by themselves.
+    GateCase("one that is mapped", after_a_mapped_sensor, {"ledger_0": passed(environment=EAST)}, {"ledger_0": "success"}),
+    GateCase("of another generation", after_a_mapped_sensor, {"ledger_0": passed(2)}, {"ledger_0": "success"}, "ledger_0 let generation 2"),
+    GateCase(
+        "each for an environment",
+        after_sensors_of_several,
+        {"ledger_0": passed(3, environment=WEST), "ledger_1": passed(environment=EAST)},
+        {"ledger_0": "success", "ledger_1": "success"},
+    ),
+    GateCase(
+        "each for an environment, and ours asks again",
+        after_sensors_of_several,
+        {"ledger_0": passed(3, environment=WEST)},
+        {"ledger_0": "success", "ledger_1": "running"},
+        "ledger_1 is running",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_promotion_takes_the_generation_that_its_gates_let_through_and_no_other(verbs: FakeVerbs, case: GateCase) -> None:
+    task, context = made(case.dag, case.pushed, case.states, case.generation)
+    if case.refused:
+        with fails_for_good(GateOutdated, match=case.refused):
+            task.execute(context)
+        assert not verbs.calls["promote"]
+    else:
+        task.execute(context)
+        assert verbs.calls["promote"]
+
+
+def test_promotion_is_of_the_plan_that_was_asked_about_in_the_approvers_name(verbs: FakeVerbs) -> None:
+    """Whatever was planned, or rejected, since the approval asked is for the ledger to refuse."""
+    task, context = made(shipped, {"g.gate": gate(path="g.approval"), "g.approval": asked()}, {"g.ledger_approval": "skipped"})
+    task.execute(context)
+    (call,) = verbs.calls["promote"]
+    told = (call["approved_by"], call["approved_plan"], call["rejected_at"])
+    assert told == ("ann", "d" * 64, pendulum.datetime(2026, 11, 24, 3, 5))
+
+
+def test_promotion_takes_no_answer_of_an_approval_that_was_skipped_this_time(verbs: FakeVerbs) -> None:
+    """What it pushed is of an earlier try, about another plan: a skipped task keeps it."""
+    task, context = made(shipped, {"g.gate": gate(), "g.approval": asked()}, NO_ONE_ASKED)
+    task.execute(context)
+    (call,) = verbs.calls["promote"]
+    assert (call["approved_by"], call["approved_plan"]) == (None, None)
+
+
+@pytest.mark.parametrize("dag", [shipped, after(approval), after(approval, sensor, trigger_rule="one_success")])
+def test_promotion_fails_after_a_no_wherever_airflow_goes_on(verbs: FakeVerbs, dag: Callable[[], Any]) -> None:
+    """In a mapped task group it does not skip what follows a rejected approval."""
+    no = asked(answer=REJECTED)
+    pushed = {"g.gate": gate(path="g.approval"), "g.approval": no, "approval": no, "ledger": passed(environment=EAST)}
+    task, context = made(dag, pushed, {"g.ledger_approval": "skipped"})
+    with fails_for_good(PlanRejected, match="rejected by ann at 2026-11-24 03:00 UTC"):
+        task.execute(context)
+    assert not verbs.calls["promote"]
+
+
+def test_promotion_with_an_approval_has_to_say_whose_plan_that_asks_about() -> None:
+    with pytest.raises(BadArgument, match="plan_task_id"):
+        PromoteLeaderOperator(task_id="t", environment=LAKE, generation=7, approval_task_id="upgrade.approval")
+
+
+def test_promotion_names_an_approval_that_is_in_its_dag(verbs: FakeVerbs) -> None:
+    task, context = made(after(approval, approval_task_id="aproval", plan_task_id="g.preflight"), {"approval": asked()}, {})
+    with fails_for_good(BadArgument, match="approval_task_id"):
+        task.execute(context)
+
+
+def test_one_environment_by_two_names_is_one(verbs: FakeVerbs) -> None:
+    """A gate has the URI, and promotion the path: it is no gate of another environment."""
+    task, context = made(after(sensor), {"ledger": passed(2, environment=f"file://{EAST}")}, {})
+    with fails_for_good(GateOutdated, match="ledger let generation 2 through"):
+        task.execute(context)
+
+
+def mapped_group() -> DAG:
+    with DAG("up", schedule=None) as dag:
+
+        @task_group
+        def upgrade(environment: str) -> None:
+            gate = PromotionSensor(task_id="ledger", environment=environment, generation=7)
+            promotes(task_id="promote", environment=environment) << gate
+
+        EmptyOperator(task_id="outside") >> upgrade.expand(environment=[EAST, WEST])
+    return dag
+
+
+def test_in_a_mapped_task_group_a_task_asks_those_of_its_own_index(verbs: FakeVerbs) -> None:
+    run = FakeRun({"upgrade.ledger_0": "running", "upgrade.ledger_1": "success", "outside": "failed"})
+    run.pushed = {"upgrade.ledger_1": passed(7, environment=WEST), "outside": {"asked": "all"}}
+    operator: Any = mapped_group().get_task("upgrade.promote")
+    inside, outside = (TaskOfRun(operator, run.context(1), task_id) for task_id in ("upgrade.ledger", "outside"))
+    assert (inside.state, outside.state, outside.pull("asked")) == ("success", "failed", "all")
+    operator.environment = WEST  # as it is rendered for this index
+    operator.execute(run.context(1))
+    assert verbs.calls["promote"]
+    with fails_for_good(GateOutdated, match="upgrade.ledger_0 is running"):
+        operator.execute(run.context(0))
