@@ -10,7 +10,9 @@ of the target that the changes gave values, see below), ``txn_app_id``, ``txn_ve
 ``collection`` (optional, for errors), ``text_partitions`` (optional: see ``kept_text``), ``identities`` (optional, with ``match``: the
 target's identity columns, of which Delta updates none: a row whose value is another one then is BadValue), ``must_match`` (optional, with
 ``match``: a key that went is one of the target's, see below), ``forward`` (optional, with ``must_match``: what makes rows of the source of
-rows of the target, ``query`` over ``source_view``, ``projection``, ``inputs`` and ``columns`` as above), and ``changes``:
+rows of the target: ``query`` over ``source_view``, ``projection``, ``inputs`` and ``columns`` as above; ``made_at``, the version of the
+target that they were made of, or null; ``there`` and ``back``: that ``query`` and the request's over a source that has
+``schemamig__made_of`` as its first column, and the ``column`` in which they keep it), and ``changes``:
 
 - {"kind": "cdf", "uri", "from", "to"}: the change data feed of these versions, both included;
 - {"kind": "files", "added", "removed"}: URIs of tables (version 0, see ``core/delta/commit/scratch``) of the rows that came and went,

@@ -19,16 +19,18 @@ def fields_of(schema: StructType, columns: Iterable[str]) -> list[StructField]:
     return [by_name[column.lower()] for column in columns]
 
 
-def select_as(spark: SparkSession, query: str, fields: Sequence[StructField], *, cast: bool = True) -> str:
+def select_as(spark: SparkSession, query: str, fields: Sequence[StructField], *, cast: bool = True, first: Sequence[str] = ()) -> str:
     """Return the query's columns as ``fields``, all found by name, at any depth. ``cast``: to their types, which an INSERT does unasked.
+
+    ``first``: what stands before them in the SELECT list.
 
     Raises QueryRefused for fields that could be either.
     """
     values = values_by_name(spark, query, fields)
     if cast:
         values = {f.name: f"CAST({values[f.name]} AS {type_sql(f.dataType)})" for f in fields}
-    columns = ", ".join(name if value == name else f"{value} AS {name}" for name, value in ((quote(f), v) for f, v in values.items()))
-    return f"SELECT {columns} FROM (\n{query}\n)"
+    columns = [name if value == name else f"{value} AS {name}" for name, value in ((quote(f), v) for f, v in values.items())]
+    return f"SELECT {', '.join([*first, *columns])} FROM (\n{query}\n)"
 
 
 def row_hash(fields: Iterable[StructField], seed: int | None = None) -> str:

@@ -38,8 +38,9 @@ from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.names import physical_path
 from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
-from airflow_provider_schemamig.core.schema.delta_json import fields_from_delta
+from airflow_provider_schemamig.core.schema.delta_json import UnknownDeltaType, fields_from_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import has_map
 from airflow_provider_schemamig.core.schema.paths import Fields, field_at
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentWrite, ConstraintViolated, QueryRefused
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -125,14 +126,18 @@ class Writer(Handle):
         raise AssertionError("the last try returned or raised")
 
     def _given(self, rows: DataFrame | pa.Table, mode: Mode, on: Sequence[str]) -> tuple[DataFrame | pa.Table, Fields]:
-        """Return the rows in types that tables have, and their columns. Raises UnusableColumns, UnknownDeltaType, BadValue."""
+        """Return the rows in types that tables have, and their columns. Raises UnusableColumns, BadValue."""
         import pyarrow as pa
 
         names = list(rows.schema.names)
         twice = next((name for name in names if names.count(name) > 1), None)
         if isinstance(rows, pa.Table) and twice is None:
             rows = plain_rows(rows, self.collection, mode.value)
-        given = () if twice is not None else _fields(rows)
+        try:
+            given = () if twice is not None else _fields(rows)
+        except UnknownDeltaType as unknown:
+            nowhere = f"a column {unknown.path} of type {unknown.type_name}, which no table has"
+            raise UnusableColumns(collection=self.collection, doing=mode.value, given=nowhere) from unknown
         unusable = f"two columns {twice}" if twice is not None else "rows that have no column of a type" if not given else None
         if unusable is None and mode is Mode.MERGE and not on:
             unusable = "no columns to merge on"
@@ -216,8 +221,12 @@ class Writer(Handle):
         found = []
         check_names("on", on)
         for column in on:
-            name = fit.column_of(column)
-            if name is None and field_at(seen.declared.shape.fields, column) is not None:
+            name, declared = fit.column_of(column), field_at(seen.declared.shape.fields, column)
+            if declared is not None and has_map(declared.type):
+                raise InvalidArgument(
+                    collection=self.collection, what="on", given=column, rule="columns without a MAP: Spark compares none"
+                )
+            if name is None and declared is not None:
                 with self._fences(seen):
                     raise RowsUnfit(column, "is what the merge is on, and not among the columns of the rows")
             if name is None:

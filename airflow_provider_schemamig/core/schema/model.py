@@ -121,6 +121,19 @@ def walk(fields: tuple[Field, ...], prefix: str = "") -> Iterator[tuple[ColumnPa
         yield from _walk_type(f.type, path)
 
 
+def has_map(data_type: DataType | None) -> bool:
+    """Return whether a type is a MAP or has one inside: Spark compares none."""
+    match data_type:
+        case Map():
+            return True
+        case Array(element=element):
+            return has_map(element)
+        case Struct(fields=fields):
+            return any(has_map(field.type) for field in fields)
+        case _:
+            return False
+
+
 def _walk_type(data_type: DataType, path: str) -> Iterator[tuple[ColumnPath, Field]]:
     match data_type:
         case Struct(fields=inner):

@@ -8,9 +8,13 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.queries.query import bind
+from airflow_provider_schemamig.core.release.queries.with_column import with_column
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import TXN_VERSION, LinkChain
+
+#: The column in which both queries keep for ``spark_jobs.gone_keys`` of which row one is made.
+MADE_OF = "schemamig__made_of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class RowTransfer:
     match: tuple[str, ...] = ()
     #: The flow that made the source's rows of the target's, where it is not sure that ``query`` gives each row the key back that it had.
     forward: RowTransfer | None = None
+    #: The version of the target, with ``forward``, that is what the source's rows were made of: no link of the chain is in it.
+    made_at: int | None = None
     #: The source version in whose columns all of its changes are read: another release may have come and gone meanwhile, and renamed them.
     #: None: each in those of its own version.
     shown_at: int | None = None
@@ -62,7 +68,12 @@ class RowTransfer:
     @property
     def bound_query(self) -> str:
         """Return the query over the views of ``source_view`` and ``lookup_inputs``."""
-        return bind(self.query, {self.own: self.source_view, **{lookup.collection: _view(lookup.collection) for lookup in self.lookups}})
+        return self._bound(self.query)
+
+    def query_with(self, column: str) -> dict[str, str]:
+        """Return ``bound_query`` over a source whose first column is ``column``, and what its rows have that in."""
+        query, name = with_column(self.query, self.own, column)
+        return {"query": self._bound(query), "column": name}
 
     @property
     def source_view(self) -> str:
@@ -102,9 +113,19 @@ class RowTransfer:
             "columns": list(self.columns),
         }
 
+    def there_and_back(self, env: EnvironmentRoot) -> dict[str, Any] | None:
+        """Return what a job needs to ask of rows of the target whether both queries give their keys back; None: that is sure."""
+        if self.forward is None:
+            return None
+        queries = {"there": self.forward.query_with(MADE_OF), "back": self.query_with(MADE_OF)}
+        return {**self.forward.as_made(env), "made_at": self.made_at, **queries}
+
     def over(self, env: EnvironmentRoot, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ``inputs`` of a query over ``source`` ({"uri", "version"}) in place of the whole source table."""
         return {self.source_view: {**source, "projection": self.projection}, **self.lookup_inputs(env)}
+
+    def _bound(self, query: str) -> str:
+        return bind(query, {self.own: self.source_view, **{lookup.collection: _view(lookup.collection) for lookup in self.lookups}})
 
 
 def _view(collection: CollectionName) -> str:

@@ -127,7 +127,7 @@ def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last
             "changes": changes,
             "match": list(transfer.match),
             "must_match": bool(transfer.match),
-            "forward": None if transfer.forward is None else transfer.forward.as_made(env),
+            "forward": transfer.there_and_back(env),
             "identities": list(read_head(transfer.target_store(env)).identities) if transfer.match else [],
             "source": {"uri": env.table_location(transfer.source_uri).uri, "version": last},
         }

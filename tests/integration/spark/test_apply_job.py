@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import pytest
 from airflow_provider_schemamig.core.spark import errors
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS
 from spark_jobs import apply, keyed_change
-from tests.support.rows.rewrites import NAMES as NAMED
 from tests.support.rows.rewrites import OnSession, Rewrite
 
 if TYPE_CHECKING:
@@ -332,54 +330,3 @@ def test_apply_job_a_row_that_stays_keeps_its_null(rewrite: Rewrite) -> None:
     assert [tuple(found) for found in rewrite.spark.sql(f"SELECT id, v FROM delta.`{rewrite.uri('b')}` WHERE id = 7").collect()] == [
         (7, None)
     ]
-
-
-#: What happens to the source, of whose keys the target has the last two digits: of 4 and 104 one row, of 3 none, and its own 5 beside 105.
-GONE = (
-    "UPDATE {s} SET v = 'new' WHERE id = 3",
-    "DELETE FROM {s} WHERE id = 3",
-    "UPDATE {s} SET v = 'new' WHERE id = 104",
-    "UPDATE {s} SET v = 'new' WHERE id = 105",
-    "DELETE FROM {s} WHERE id IN (4, 104)",
-)
-
-
-@pytest.mark.parametrize(
-    ("kind", "cases"), [("cdf", GONE[3:4]), *(pytest.param(kind, GONE, marks=pytest.mark.soak) for kind in ("cdf", "files"))]
-)
-def test_by_key_what_went_has_to_be_of_the_very_row_of_the_target(rewrite: Rewrite, kind: str, cases: Sequence[str]) -> None:
-    rewrite.make_source("TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    rewrite.sql(
-        "INSERT INTO {s} SELECT CAST(r.id AS INT), v, p, tags, o, m, d FROM {s} AS f CROSS JOIN range(104, 106) AS r WHERE f.id = 4"
-    )
-    rewrite.query = "SELECT CAST(id % 100 AS BIGINT) AS id, v, p, tags, o, m, d FROM s"
-    rewrite.make_target("b")
-    target = f"delta.`{rewrite.uri('b')}`"
-    values = "(2, 'old'), (4, 'old'), (5, 'kept'), (6, 'kept')"
-    rewrite.spark.sql(f"INSERT INTO {target} SELECT id, v, NULL, NULL, NULL, NULL, NULL FROM VALUES {values} AS t(id, v)")
-    forward = {"query": "SELECT * FROM s WHERE v <> 'kept'", "source_view": "s", "projection": "*", "inputs": {}, "columns": list(NAMED)}
-    asks: dict[str, Any] = {"match": ["id"], "must_match": True, "forward": forward}
-    before = rewrite.rows("b")
-    for statement in cases:
-        lo = rewrite.version()
-        rewrite.sql(statement)
-        hi = rewrite.version()
-        with pytest.raises(errors.TargetDiverged, match="lacks 1 row"):
-            rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **asks)
-        if "= 3" in statement:  # the statement says so by itself, too
-            with pytest.raises(errors.TargetDiverged, match="lacks 1 row"):
-                rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **{**asks, "forward": None})
-        assert rewrite.rows("b") == before, statement
-
-    lo = rewrite.version()
-    rewrite.sql("INSERT INTO {s} SELECT id, 'came', NULL, NULL, NULL, NULL, NULL FROM VALUES (6), (8) AS t(id)")
-    with pytest.raises(errors.DuplicateKeys, match="1 rows"):
-        rewrite.apply("b", rewrite.changes(kind, lo, lo + 1), lo, lo + 1, **asks)
-    assert rewrite.rows("b") == before
-    rewrite.sql("DELETE FROM {s} WHERE id = 6")
-    rewrite.sql("UPDATE {s} SET v = 'new' WHERE id = 2")
-    hi = rewrite.version()
-    changed = rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **asks)
-    assert (changed["inserted"], changed["deleted"]) == (2, 1)
-    rows = rewrite.spark.sql(f"SELECT id, v FROM {target} ORDER BY id").collect()
-    assert [tuple(row) for row in rows] == [(2, "new"), (4, "old"), (5, "kept"), (6, "kept"), (8, "came")]

@@ -164,19 +164,22 @@ class RowJobs(JobRunner):
         came, went = (Counter(_key(row, match) for row in _rows(changed, columns)) for changed in (net, _negative(net)))
         missing = went.keys() - {_key(row, match) for row in base.rows}
         if not missing and (forward := request["forward"]):
-            made = _shown([row for row in base.rows if _key(row, match) in went], forward["projection"])
-            self._look_up(forward["inputs"])
-            made = _shown(self._query(forward["query"], made), request["projection"])
-            self._look_up(request["inputs"])
-            back = Counter(_key(row, match) for row in self._query(request["query"], made))
-            keys = self._keys_of_source(request)
-            missing = {key for key, count in went.items() if count > 1 or keys[key] > came[key] or back[key] != 1}
+            found = [row for row in snapshot(base.path, forward["made_at"]).rows if _key(row, match) in went]
+            keys, had = self._keys_of_source(request), Counter(_key(row, match) for row in found)
+            missing = {key for key, count in went.items() if count > 1 or keys[key] > came[key] or had[key] > 1}
+            missing |= {_key(row, match) for row in found if self._keys_back(row, request) != [_key(row, match)]}
         if missing:
             raise TargetDiverged(uri=request["target_uri"], version=base.version, rows=len(missing))
 
+    def _keys_back(self, row: Row, request: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+        """Return the keys of the rows that come back of one of the target's."""
+        self._look_up((forward := request["forward"])["inputs"])
+        made = _shown(self._query(forward["query"], _shown([row], forward["projection"])), request["projection"])
+        self._look_up(request["inputs"])
+        return [_key(back, request["match"]) for back in self._query(request["query"], made)]
+
     def _keys_of_source(self, request: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
-        source = request["source"]
-        shown = _shown(snapshot(folder_of(source["uri"]), source["version"]).rows, request["projection"])
+        shown = _shown(snapshot(folder_of(request["source"]["uri"]), request["source"]["version"]).rows, request["projection"])
         return Counter(_key(row, request["match"]) for row in _shaped(self._query(request["query"], shown), request["columns"]))
 
     def _falsified(self, rows: Sequence[Row]) -> Sequence[Row]:

@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pendulum
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import DataType, DayTimeIntervalType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.access import reader as readers
@@ -278,6 +280,20 @@ def test_rows_without_columns_are_refused(lake: Lake) -> None:
     assert rows(lake) == []
 
 
+def test_handles_refuse_in_words_a_frame_of_a_type_that_no_table_has_and_a_merge_on_a_map(tmp_path: Path) -> None:
+    """Asked of the rows' schema alone: no Spark is there."""
+    (release,) = releases(tmp_path, ("CREATE TABLE t (id BIGINT, x STRING, m MAP<STRING, INT>);", ""))
+    writer = deployed(tmp_path, release, release).env.writer("t")
+
+    def frame(**types: DataType) -> Any:
+        return SimpleNamespace(schema=StructType([StructField(name, found) for name, found in types.items()]))
+
+    with pytest.raises(UnusableColumns, match="a column x of type interval day, which no table has"):
+        writer.append(frame(id=LongType(), x=DayTimeIntervalType(0, 0)))
+    with pytest.raises(InvalidArgument, match=r"on cannot be m\. Give columns without a MAP"):
+        writer.merge(frame(id=LongType(), m=MapType(StringType(), IntegerType())), on=["id", "m"])
+
+
 @pytest.mark.parametrize(
     "rows", [[{"id": 1}], None, pa.RecordBatch.from_pylist([{"id": 1}]), {"id": [1]}], ids=["list", "None", "batch", "dict"]
 )
@@ -293,7 +309,7 @@ def test_handles_refuse_in_words_what_is_no_number_of_a_write(lake: Lake, txn: A
         lake.env.writer("t").append(batch(id=[1]), txn=txn)
 
 
-@pytest.mark.parametrize("columns", ["id", [], [1]])
+@pytest.mark.parametrize("columns", ["id", [], [1], ["id", "ID"]])
 def test_handles_refuse_in_words_what_is_no_list_of_columns(lake: Lake, columns: Any) -> None:
     with pytest.raises(InvalidArgument, match="columns"):
         lake.env.reader("t").arrow(columns=columns)

@@ -7,6 +7,7 @@ deletion-vector tables are compared with Spark's in the tests).
 from __future__ import annotations
 
 import json
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.access.errors import NeedsSpark
@@ -155,7 +156,7 @@ class _Shower:
     def _list(self, array: Any, old: Array, new: Array, origin: str, path: str, target: Any) -> Any:
         import pyarrow as pa
 
-        array = _without_offset(array)
+        array = _own_values(array)
         element = target.value_field.with_nullable(True)
         values = self.value(array.values, old.element, new.element, f"{origin}.element", f"{path}.element", target.value_type)
         return pa.ListArray.from_arrays(array.offsets, values, type=pa.list_(element), mask=array.is_null())
@@ -163,7 +164,7 @@ class _Shower:
     def _map(self, array: Any, old: Map, new: Map, origin: str, path: str, target: Any) -> Any:
         import pyarrow as pa
 
-        array = _without_offset(array)
+        array = _own_values(array)
         keys = self.value(array.keys, old.key, new.key, f"{origin}.key", f"{path}.key", target.key_type)
         items = self.value(array.items, old.value, new.value, f"{origin}.value", f"{path}.value", target.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, mask=array.is_null())
@@ -181,8 +182,24 @@ def _cast(array: Any, target: Any) -> Any:
     return found
 
 
-def _without_offset(array: Any) -> Any:
-    """Return the array as one that is no slice of a longer array: a slice's offsets are relative to that array."""
+def _own_values(array: Any) -> Any:
+    """Return a list or map array that is no slice of a longer one, and whose NULLs span no values: those may be anything."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    return array if array.offset == 0 else pa.concat_arrays([array])  # ``take`` knows no views, as which delta-rs scans texts
+    if array.offset:  # a slice's offsets are relative to the whole array
+        array = pa.concat_arrays([array])  # ``take`` knows no views, as which delta-rs scans texts
+    lengths = pc.subtract(array.offsets[1:], array.offsets[:-1])
+    if not pc.any(pc.and_(array.is_null(), pc.greater(lengths, 0))).as_py():
+        return array
+    spans, valid = lengths.to_pylist(), array.is_valid().to_pylist()
+    begin = array.offsets[0].as_py()
+    kept = pa.array([is_value for span, is_value in zip(spans, valid, strict=True) for _ in range(span)], pa.bool_())
+    offsets = pa.array(accumulate((span * is_value for span, is_value in zip(spans, valid, strict=True)), initial=0), pa.int32())
+
+    def of(values: Any) -> Any:
+        return values.slice(begin, len(kept)).filter(kept)
+
+    if pa.types.is_map(array.type):
+        return pa.MapArray.from_arrays(offsets, of(array.keys), of(array.items), type=array.type, mask=array.is_null())
+    return pa.ListArray.from_arrays(offsets, of(array.values), type=array.type, mask=array.is_null())

@@ -136,6 +136,8 @@ class _Checker:
         from sqlglot import exp
 
         if isinstance(source, exp.Subquery):
+            if source.alias_column_names and any(isinstance(one, exp.Star) or one.is_star for one in source.unnest().expressions):
+                self._not_row_local(source, "a list of names for the columns of SELECT *")
             self._query(source)
         elif isinstance(source, exp.Table):
             self._clauses(source, _SOURCE_ALLOWED)

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.schema.expressions.patterns import pattern_
 from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
 from airflow_provider_schemamig.core.schema.expressions.spark.operators import takes
 from airflow_provider_schemamig.core.schema.expressions.spark.row_functions import GENERATORS
-from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Struct
+from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Struct, has_map
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -138,7 +138,7 @@ def _compared(parsed: exp.Expr) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
 def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
     """Return a fault of two kinds of values that Spark cannot compare, or of a text that is no value of the other side's type: it fails in
     every row."""
-    if any(_has_map(column_type(side, fields)) for side in (left, right)):
+    if any(has_map(column_type(side, fields)) for side in (left, right)):
         return "a MAP is compared"
     if not _are_alike(_parts_of(left, fields), _parts_of(right, fields)):
         return "two STRUCTs of another number of fields are compared"
@@ -182,18 +182,6 @@ def _are_alike(one: _Parts, other: _Parts) -> bool:
     if one is None or other is None:
         return True
     return len(one) == len(other) and all(map(_are_alike, one, other))
-
-
-def _has_map(found: DataType | None) -> bool:
-    match found:
-        case Map():
-            return True
-        case Array(element=element):
-            return _has_map(element)
-        case Struct(fields=fields):
-            return any(_has_map(field.type) for field in fields)
-        case _:
-            return False
 
 
 def _given(expression: str) -> str | None:

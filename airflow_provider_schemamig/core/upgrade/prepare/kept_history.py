@@ -13,8 +13,10 @@ from datetime import timedelta
 import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.names import ShardId
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merge.key_on_way_back import gives_key_back
+from airflow_provider_schemamig.core.release.queries.query import placeholders
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, hours_of
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.retention import made_at
@@ -24,6 +26,7 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 
 _HIDDEN = "does not know any more what came in: columns that it added stay hidden, NOT NULL and CHECKs that it dropped stay dropped"
 _LOSSY = "does not know any more whether rows came in, and asks for --allow-lossy"
+_FILES_GONE = "is refused (`way_back_gone`)"
 _REFUSED = "is refused (`way_back_gone`), because it does not know any more which rows have to go back"
 
 
@@ -45,6 +48,10 @@ def _notes(env: EnvironmentRoot, view: View, planned: Planned, hold_hours: float
         if needed > kept:
             text = f"its history is kept for {kept:g} hours, and a rollback may need {needed:.3g}; past that it {cost}"
             yield f"{step.collection}: {text} (raise {' and '.join(keys)}, or take a shorter --hold)"
+        for name, files in _lookups_kept(view, step):
+            if hold_hours > files:
+                text = f"a rollback may look its rows up in {name} as that is at the copy, whose files are kept for {files:g} hours"
+                yield f"{step.collection}: {text}; past that it {_FILES_GONE} (raise {FILES} of {name}, or take a shorter --hold)"
 
 
 def _cost(planned: Planned, step: MergedStep) -> str | None:
@@ -72,6 +79,16 @@ def _kept(view: View, step: MergedStep) -> tuple[float, tuple[str, ...]]:
     kept = {key: hours_of(key, settings.get(key)) for key in keys}
     shortest = min(kept.values())
     return shortest, tuple(key for key in keys if kept[key] == shortest)
+
+
+def _lookups_kept(view: View, step: MergedStep) -> Iterator[tuple[CollectionName, float]]:
+    """Yield the tables that a rewrite's way back looks up as they were, and for how many hours they keep removed files."""
+    if not isinstance(step, RewriteStep) or step.down is None or step.old.primary_key is None or gives_key_back(step):
+        return
+    for name in placeholders(step.up):
+        head = view.heads.get(name) if name != step.old.name else None
+        if head is not None:
+            yield name, hours_of(FILES, head.properties.get(FILES))
 
 
 def _oldest_age(env: EnvironmentRoot, view: View, step: Evolve) -> float:

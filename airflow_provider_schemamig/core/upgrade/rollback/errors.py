@@ -58,6 +58,18 @@ class KeysTaken(Refusal):
     rows: int
 
 
+class RollbackFilesGone(Refusal):
+    """VACUUM or retention took away what the rows that have to go back are read from: a version of the new table, or of a lookup."""
+
+    code = "way_back_gone"
+    message = "Rollback would lose rows: files or change data that it has to read are gone by VACUUM ({detail}). Nothing was rolled back."
+    next_action = (
+        "Stay at the release: nothing is lost, and a later release can lead back to the old shape. Or restore these files from a backup "
+        "of the storage, and run `schemamig rollback` again."
+    )
+    detail: str
+
+
 class RowsNotFound(Refusal):
     """Rows of before a rewrite were changed or deleted since, and ``down`` does not give back what they are found by in the old table."""
 

@@ -17,17 +17,17 @@ from airflow_provider_schemamig.core.delta.log.listing import list_log, read_com
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.spark.errors import DuplicateKeys, TargetDiverged
+from airflow_provider_schemamig.core.spark.errors import ChangeDataMissing, DuplicateKeys, SourceVacuumed, TargetDiverged
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
-from airflow_provider_schemamig.core.transfer.tail import again, tail, where
+from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, RewriteRollback, backward_transfer
-from airflow_provider_schemamig.core.upgrade.rollback.errors import KeysTaken, RowsNotFound
+from airflow_provider_schemamig.core.upgrade.rollback.errors import KeysTaken, RollbackFilesGone, RowsNotFound
 
 
 def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> int:
@@ -61,7 +61,7 @@ def restore_rows_of(leader: LeaderWriter, rewrites: Sequence[RewriteRollback], j
     """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
 
     Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
-    (``--allow-lossy``), or there is nothing. Raises RowsNotFound, KeysTaken.
+    (``--allow-lossy``), or there is nothing. Raises RowsNotFound, KeysTaken, RollbackFilesGone.
     """
     return {rewrite: _restore_rows(leader, rewrite, jobs) for rewrite in rewrites if rewrite.step.down is not None}
 
@@ -86,11 +86,18 @@ def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable
     if any(foreign_commits(transfer.target_store(leader.env), after)):
         leader.notes.append(f"{rewrite.step.collection}: others wrote to the retired shard {rewrite.old}")
     transfer = replace(transfer, shown_at=upto)
+
+    def followed() -> Tailed:
+        reached = where(leader.env, transfer, start, after)
+        return tail(leader.env, replace(transfer, made_at=after if reached.version > after else None), reached, upto, jobs())
+
     try:
-        tailed = again(lambda: tail(leader.env, transfer, where(leader.env, transfer, start, after), upto, jobs()))
+        tailed = again(followed)
     except TargetDiverged as missing:
         by = f"their primary key ({', '.join(transfer.match)})" if transfer.match else "all of their values, as it has no primary key"
         raise RowsNotFound(collection=rewrite.step.old.name, uri=missing.uri, rows=missing.rows, by=by) from missing
+    except (SourceVacuumed, ChangeDataMissing) as gone:
+        raise RollbackFilesGone(collection=rewrite.step.old.name, detail=gone.detail) from gone
     except DuplicateKeys as taken:
         uri = leader.env.table_location(transfer.target_uri).uri
         raise KeysTaken(collection=rewrite.step.old.name, uri=uri, columns=transfer.match, rows=taken.rows) from taken

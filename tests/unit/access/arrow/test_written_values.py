@@ -67,6 +67,21 @@ SAME = {
     "no zone": ("TIMESTAMP_NTZ", pa.array([NOON.replace(tzinfo=None)], pa.timestamp("ms")), [NOON.replace(tzinfo=None)]),
     "a day as a time": ("TIMESTAMP_NTZ", pa.array([DAY]), [dt.datetime(2020, 1, 1)]),  # noqa: DTZ001
     "lists of one length": ("ARRAY<FLOAT>", pa.array([[1.0, 2.0]], pa.list_(pa.float64(), 2)), [[1.0, 2.0]]),
+    "below a NULL list": (
+        "ARRAY<FLOAT>",
+        pa.ListArray.from_arrays([0, 1, 2, 3], pa.array([1.0, 1e300, 3.0]), mask=pa.array([False, True, False])),
+        [[1.0], None, [3.0]],
+    ),
+    "below a NULL in lists of one length": (
+        "ARRAY<FLOAT>",
+        pa.FixedSizeListArray.from_arrays(pa.array([1.0, 1e300, 3.0]), 1, mask=pa.array([False, True, False])).slice(1),
+        [None, [3.0]],
+    ),
+    "below a NULL map": (
+        "MAP<STRING, FLOAT>",
+        pa.MapArray.from_arrays([0, 1, 3, 3], ["a", "b", "c"], pa.array([1e300, 2.0, None]), mask=pa.array([True, False, False])),
+        [None, [("b", 2.0), ("c", None)], []],
+    ),
     "below a NULL struct": (
         "STRUCT<a: INT, f: FLOAT>",
         pa.StructArray.from_arrays([pa.array([2**40, 5]), pa.array([1e300, 1.0])], ["a", "f"], mask=pa.array([True, False])),

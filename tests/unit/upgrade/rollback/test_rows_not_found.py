@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.spark.errors import SourceVacuumed
 from tests.support.lake import Lake
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
@@ -117,6 +119,60 @@ def test_a_row_that_came_does_not_take_the_place_of_one_that_up_left_out(tmp_pat
     assert sorted((row["id"], row["v"]) for row in tables.snapshot(lake.path("t")).rows) == [(-7, "7"), (1, "8"), (2, "9")]
 
 
+SPLIT = "SELECT a AS id, name FROM {t} LATERAL VIEW explode(array_compact(array(id, alias))) e AS a WHERE merged = 0"
+JOINED = "SELECT id, name, CAST(NULL AS STRING) AS alias, CAST(0 AS INT) AS merged FROM {t}"
+SEVERAL = RowJobs(
+    {
+        SPLIT: lambda row: [] if row["merged"] else [{"id": one, "name": row["name"]} for one in (row["id"], row["alias"]) if one],
+        JOINED: lambda row: [{**row, "alias": None, "merged": 0}],
+    }
+)
+
+
+@pytest.mark.parametrize("value", ["changed", None], ids=["changed", "deleted"])
+def test_a_row_that_up_left_out_is_not_taken_for_a_second_one_that_it_makes_of_another(tmp_path: Path, value: str | None) -> None:
+    """Both keys come back once, and both of one row."""
+    first = "CREATE TABLE t (id STRING NOT NULL, name STRING, alias STRING, merged INT, PRIMARY KEY (id));"
+    second = "CREATE TABLE t (id STRING NOT NULL, name STRING, PRIMARY KEY (id));"
+    lake = two_releases(tmp_path, first, second, f'rewrite("t", up="{SPLIT}", down="{JOINED}", cardinality="any")')
+    rows = [("x", "Xaver", "y", 0), ("y", "Yves", None, 1), ("z", "Zoe", None, 0)]
+    tables.insert(lake.path("t"), [dict(zip(("id", "name", "alias", "merged"), row, strict=True)) for row in rows])
+    commands.upgrade(lake.env, lake.second, jobs=SEVERAL)
+    tables.change(lake.path("t"), lambda row: row if row["id"] == "z" else {**row, "name": value} if value else None)
+    with refused("rows_not_found", "t"):
+        commands.rollback(lake.env, jobs=SEVERAL)
+    whole(lake)
+
+
+def test_rows_that_a_refused_rollback_brought_back_are_found_by_the_next_one(tmp_path: Path) -> None:
+    """What it wrote into the old table was not made by `up`, which would leave it out."""
+    schema = "CREATE TABLE a (id BIGINT NOT NULL, v {0} NOT NULL, PRIMARY KEY (v)); CREATE TABLE b (id BIGINT NOT NULL, v {0} NOT NULL{1});"
+    steps = f"""rewrite("a", up="{ACTIVE_UP}", down="{DOWN}", cardinality="any"), rewrite("b", up="{UP}", down="{DOWN}")"""
+    steps = steps.replace("{t}", "{a}", 2).replace("{t}", "{b}")
+    named = {query.replace("{t}", f"{{{name}}}"): made for query, made in LEFT_OUT.queries.items() for name in "ab"}
+    jobs = RowJobs({**named, UP.replace("{t}", "{b}"): JOBS.queries[UP]})
+    lake = two_releases(tmp_path, schema.format("STRING", ""), schema.format("INT", ""), steps)
+    tables.insert(lake.path("a"), [{"id": 1, "v": "1"}, {"id": 2, "v": "2"}])
+    tables.insert(lake.path("b"), [{"id": 1, "v": "007"}])
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
+
+    def set_id(collection: str, value: int, number: int | None) -> None:
+        tables.change(lake.path(collection), lambda row: row if row["v"] != value else None if number is None else {**row, "id": number})
+
+    set_id("a", 1, -1)
+    tables.insert(lake.path("a"), [{"id": -5, "v": 5}])
+    set_id("b", 7, 9)
+    with refused("rows_not_found", "b"):
+        commands.rollback(lake.env, jobs=jobs)
+    set_id("b", 7, 1)
+    set_id("a", 1, 1)
+    set_id("a", 5, -6)
+    commands.rollback(lake.env, jobs=jobs)
+    assert sorted((row["id"], row["v"]) for row in tables.snapshot(lake.path("a")).rows) == [(-6, "5"), (1, "1"), (2, "2")]
+    assert [row["v"] for row in tables.snapshot(lake.path("b")).rows] == ["007"]
+    whole(lake)
+
+
 NAMED = "SELECT {k}.n AS w, {r}.q FROM {r} LEFT JOIN {k} ON {k}.x = {r}.v"
 NAMES = "SELECT {k}.x AS v, {r}.q FROM {r} LEFT JOIN {k} ON {k}.n = {r}.w"
 
@@ -153,6 +209,31 @@ def test_a_row_is_not_taken_for_the_one_that_a_looked_up_table_names_now(tmp_pat
     tables.change(lake.path("k"), lambda row: {**row, "x": {1: "A", 2: "B"}[row["n"]]})
     commands.rollback(lake.env, jobs=jobs)
     assert {row["v"]: row["q"] for row in tables.snapshot(lake.path("r")).rows} == {"A": "a", "B": "changed"}
+
+
+def test_where_vacuum_took_what_was_looked_up_the_way_back_is_gone_and_no_new_copy_is_asked_for(tmp_path: Path) -> None:
+    def vacuumed(job: str, request: object) -> None:
+        if job == "apply":
+            raise SourceVacuumed(condition="DELTA_FILE_NOT_FOUND", detail="k: version 1")
+
+    lake = looked_up(tmp_path)
+    commands.upgrade(lake.env, lake.second, jobs=LookedUp({}))
+    tables.change(lake.path("r"), lambda row: {**row, "q": "changed"})
+    with refused("way_back_gone", "r") as found:
+        commands.rollback(lake.env, jobs=LookedUp({}, before=vacuumed))
+    assert "k: version 1" in str(found[0]) and "preflight" not in str(found[0])
+    whole(lake)
+
+
+def test_the_plan_says_how_long_what_a_rollback_looks_up_is_kept(tmp_path: Path) -> None:
+    def notes(days: int) -> list[str]:
+        lake = looked_up(tmp_path / str(days))
+        found = commands.preflight(lake.env, lake.second, hold=timedelta(days=days), jobs=LookedUp({})).report.notes
+        return [note for note in found if "look its rows up" in note]
+
+    (note,) = notes(8)
+    assert note.startswith("r: a rollback may look its rows up in k as that is at the copy, whose files are kept for 168 hours; past that")
+    assert not notes(7)
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (v)"])
