@@ -303,6 +303,12 @@ def test_handles_refuse_in_words_what_is_no_table_of_rows(lake: Lake, rows: Any)
     assert "Arrow table" in refused.value.next_action
 
 
+@pytest.mark.parametrize("argument", [{"collection": 3}, {"release": 1.0}, {"node": 3}], ids=str)
+def test_handles_refuse_in_words_an_argument_of_another_kind(lake: Lake, argument: Any) -> None:
+    with pytest.raises(InvalidArgument, match=f"{next(iter(argument))} cannot be a "):
+        lake.env.writer(**{"collection": "t", **argument})
+
+
 @pytest.mark.parametrize("txn", ["j", ("j",), ("j", "7"), (7, "j"), 7])
 def test_handles_refuse_in_words_what_is_no_number_of_a_write(lake: Lake, txn: Any) -> None:
     with pytest.raises(InvalidArgument, match="txn"):
