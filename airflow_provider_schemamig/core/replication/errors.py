@@ -111,12 +111,12 @@ class RestoreWouldLose(Refusal):
     @property
     def next_action(self) -> str:
         if self.of is None:
-            return "Bring them to the origin first, by a stream the other way round; or restore with allow_lossy, and they are gone."
+            return "Bring them to the origin first, by a stream the other way round; or restore with --allow-lossy, and they are gone."
         if self.is_followed:
             again = "the target's stream brings them again"
-            return f"Bring them to the origin first, by its stream from there; or restore with allow_lossy: {again}."
+            return f"Bring them to the origin first, by its stream from there; or restore with --allow-lossy: {again}."
         gone = "they are gone, and the target's stream from there stops"
-        return f"Bring them to the origin first, by a stream from there; or restore with allow_lossy: {gone}."
+        return f"Bring them to the origin first, by a stream from there; or restore with --allow-lossy: {gone}."
 
 
 class TargetAppendOnly(Refusal):
@@ -159,8 +159,8 @@ class RestoreChangesSchema(Refusal):
     @property
     def next_action(self) -> str:
         if self.is_hidden:
-            return "Bring both to a release that has the column, and its values stay; allow_schema_change gives them up."
-        fits = "allow_schema_change takes what fits into the target's columns"
+            return "Bring both to a release that has the column, and its values stay; --allow-schema-change gives them up."
+        fits = "--allow-schema-change takes what fits into the target's columns"
         return f"Bring the target to the origin's release first, or restore at an older version; {fits}."
 
     @property
