@@ -64,18 +64,9 @@ def sent() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def context() -> Any:
-    asked = {"p": {"generation": 7, "plan_digest": "d" * 64, "rejected_at": None}}
-    pulled = {"return_value": {"responded_by_user": "ann"}, "asked": asked}
-
-    def pull(key: str, **_: Any) -> Any:
-        return pulled.get(key)
-
-    ti = SimpleNamespace(dag_id="up", run_id="r1", task_id="t", map_index=-1, xcom_push=lambda *_, **__: None, xcom_pull=pull)
+    ti = SimpleNamespace(dag_id="up", run_id="r1", task_id="t", map_index=-1, xcom_push=lambda *_, **__: None, xcom_pull=lambda **_: None)
     ti.get_task_states = lambda run_ids, task_ids, **_: {run_ids[0]: dict.fromkeys(task_ids, "success")}
     return {"ti": ti, "params": {}}
-
-
-APPROVED = {"approval_task_id": "a", "plan_task_id": "p"}
 
 
 def paused() -> Paused:
@@ -85,7 +76,7 @@ def paused() -> Paused:
 @pytest.mark.parametrize(
     "make, event, words",
     [
-        (lambda kw: PromoteLeaderOperator(generation=7, **APPROVED, **kw), "promoted", "Generation 7 of /lake/prod is promoted"),
+        (lambda kw: PromoteLeaderOperator(generation=7, **kw), "promoted", "Generation 7 of /lake/prod is promoted"),
         (lambda kw: CutoverOperator(generation=7, **kw), "committed", "/lake/prod is at "),
         (lambda kw: RollbackOperator(**kw), "rolled_back", "/lake/prod is back at "),
     ],
