@@ -144,11 +144,19 @@ class GatesBefore:
     def _problem(self, gate: TaskOfRun, known: LetThrough) -> str:
         if known.generation not in (None, self.generation):
             return f"let generation {known.generation} through"
-        if known.path in ("", self.promotes.task_id):
-            return ""
-        path = self._answer(TaskOfRun(self.promotes, self.context, known.path))
-        passed = path.let_through if self._is_gate(known.path) else path.gate.state == "success"
-        return "" if passed else f"chose {known.path}, which {path.problem or 'has let nothing through'}"
+        for task_id in self._tasks_of(known.path):
+            path = self._answer(TaskOfRun(self.promotes, self.context, task_id))
+            passed = path.let_through if self._is_gate(task_id) else path.gate.state == "success"
+            if not passed:
+                return f"chose {task_id}, which {path.problem or 'has let nothing through'}"
+        return ""
+
+    def _tasks_of(self, path: str) -> Sequence[str]:
+        """Return the tasks that a gate followed: none where that is the promotion. Of a task group Airflow follows the first ones."""
+        if not path:
+            return ()
+        ids = [path] if path in self._tasks else [task.task_id for task in self.promotes.dag.task_group_dict[path].roots]
+        return [task_id for task_id in ids if task_id != self.promotes.task_id]
 
     def _answered(self, gate: TaskOfRun, asked: AskedPlans) -> GateVerdict:
         """Return what an approval says that somebody answered: of what was asked about for this environment alone."""
@@ -156,8 +164,11 @@ class GatesBefore:
         if not about:
             return GateVerdict(gate, "did not ask about this environment")
         plan = next((plan for plan in about if plan.generation == self.generation), about[0])
+        answered = gate.pull()
         problem = "" if plan.generation == self.generation else f"let generation {plan.generation} through"
-        return GateVerdict(gate, problem, let_through=not problem, asked=plan, answered=gate.pull() or {})
+        if not answered:  # somebody marked the task as a success
+            problem = "has no answer"
+        return GateVerdict(gate, problem, let_through=not problem, asked=plan, answered=answered)
 
     def _is_passed_over(self, task_id: str) -> bool:
         """Return whether a task is skipped as a branch before it went another way; it is not where a task before it was skipped alone."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TaskGroup
 
 from airflow_provider_schemamig.operators.gate import PlanApprovalOperator, PromotionGateOperator
 from airflow_provider_schemamig.operators.leader import PromoteLeaderOperator
@@ -105,6 +105,15 @@ def after_a_longer_way() -> Any:
     paths = {"approval": "tell", "none": "g.promote"}
     PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths, plan_task_id="g.preflight") >> [tell, task]
     return tell >> ask >> task
+
+
+def after_a_gate_that_goes_to_a_group() -> Any:
+    with TaskGroup("ask"):
+        ask = sensor()
+    with TaskGroup("go"):
+        task = promotes(task_id="promote", trigger_rule="none_failed_min_one_success")
+    PromotionGateOperator(task_id="g.gate", gate="auto", paths={"ledger": "ask", "none": "go"}) >> [ask, task]
+    return ask >> task
 
 
 def after_a_mapped_sensor() -> Any:

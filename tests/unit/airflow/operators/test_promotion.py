@@ -26,6 +26,7 @@ from tests.support.airflow.gated_dags import (
     after,
     after_a_gate,
     after_a_gate_of_ones_own,
+    after_a_gate_that_goes_to_a_group,
     after_a_longer_way,
     after_a_mapped_sensor,
     after_a_task_that_tells,
@@ -174,6 +175,22 @@ CASES = [
         after_another_promotion,
         {"before": passed(6, environment=EAST)},
     ),
+    GateCase(
+        "a gate that goes to a group",
+        after_a_gate_that_goes_to_a_group,
+        {"g.gate": {**gate(path="go"), "skipmixin_key": {"followed": ["go.promote"]}}},
+        {"ask.ledger": "skipped"},
+    ),
+    GateCase(
+        "a gate that goes to a group which asks",
+        after_a_gate_that_goes_to_a_group,
+        {"g.gate": gate(path="ask")},
+        {"ask.ledger": "running"},
+        "ask.ledger is running",
+    ),
+    # Marked as a success by somebody.
+    GateCase("an approval", after(approval), {"approval": asked(answer=None)}, {}, "approval has no answer"),
+    GateCase("a sensor's task", after(sensor), {}, {}, "ledger has let nothing through"),
     # Of other environments.
     GateCase("a sensor of another one", after(sensor), {"ledger": passed(3, environment=WEST)}),
     GateCase("a sensor that waits for another one", after(lambda: sensor(environment=WEST)), {}, {"ledger": "running"}),
