@@ -135,6 +135,7 @@ BROKEN = (
     "a * / 2 > 0",
     "a + * 2 > 0",
     "a DIV > 1",
+    "exists(xs, (x) -> x > 0)",
     "exists(xs, x -> )",
     "exists(xs, -> x > 0)",
     "exists(xs, x - > 0 > x)",

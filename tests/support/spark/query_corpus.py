@@ -125,6 +125,7 @@ BROKEN = (
     "SELECT sum(a) OVER (ORDER b) AS s FROM {t}",
     "SELECT sum(a) OVER (PARTITION BY b AS s FROM {t}",
     "SELECT sum(a) OVER (ORDER BY b ROWS 1) AS s FROM {t}",
+    "SELECT transform(xs, (x) -> x + 1) AS xs FROM {t}",
     "SELECT transform(xs, x -> ) AS xs FROM {t}",
     "SELECT transform(xs, -> x) AS xs FROM {t}",
     "SELECT a FROM (SELECT a FROM {t}",

@@ -169,5 +169,7 @@ def _foreign_tables(tree: exp.Query, query: str) -> Iterator[str]:
         name = table.this
         if not isinstance(name, exp.Identifier):
             continue  # a function in FROM, such as range(10) or explode(...)
+        if table.find_ancestor(exp.Hint) is not None:
+            continue  # of what the query reads anyway, by its name there
         if placeholder_at(name, query) is None and (table.args.get("db") is not None or name.name.lower() not in local):
             yield ".".join(part.name for part in table.parts)

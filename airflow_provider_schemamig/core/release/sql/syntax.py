@@ -50,6 +50,9 @@ def _in_tokens(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
         yield tokens[-1], f"it ends after {words[-1]}"
     if words.count("WHEN") > words.count("THEN") and "CASE" in words:
         yield tokens[words.index("CASE")], "a WHEN of it has no THEN"
+    for first, _, last, arrow in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        if (first.text, last.text, arrow.text) == ("(", ")", "->") and all(map(_is_syntax, (first, last, arrow))):
+            yield first, "one parameter of a function stands in no parentheses"
     yield from _out_of_order(tokens)
 
 

@@ -35,6 +35,7 @@ def test_placeholders_are_found_once_in_order_and_bound() -> None:
         "SELECT transform(xs, x -> x + 1) AS xs FROM {a} AS a WHERE a.y RLIKE '^b'",
         "SELECT * FROM (SELECT * FROM {a}) s",
         "FROM {a} SELECT x",
+        "SELECT /*+ BROADCAST(r), COALESCE(3) */ r.x FROM {a} JOIN {b} AS r USING (x)",
     ],
 )
 def test_query_good(query: str) -> None:
