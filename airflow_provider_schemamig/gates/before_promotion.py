@@ -17,8 +17,8 @@ from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: By these Airflow starts a task only after all before it succeeded or were skipped.
-_NEED_ALL = frozenset({TriggerRule.ALL_SUCCESS, TriggerRule.NONE_FAILED, TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS})
+#: By these Airflow starts a task as soon as one before it is done.
+_ONE_IS_ENOUGH = frozenset({TriggerRule.ONE_SUCCESS, TriggerRule.ONE_DONE})
 _FAILED = frozenset({"failed", "upstream_failed"})
 
 
@@ -61,17 +61,20 @@ class GatesBefore:
         ]
 
     def problem(self, answers: Sequence[GateVerdict]) -> GateVerdict | None:
-        """Return the gate that stands in the way: none, if all that count let it through, or one did and Airflow waits for one alone."""
-        if any(answer.let_through for answer in answers) and self._one_is_enough(answers):
-            return None
-        problems = [answer for answer in answers if answer.problem]
+        """Return the gate that stands in the way: none, if all that count let it through, but those beside which another one is enough."""
+        yes = [answer.gate.task_id for answer in answers if answer.let_through]
+        problems = [each for each in answers if each.problem and not any(self._is_enough(one, each.gate.task_id) for one in yes)]
         return min(problems, key=lambda answer: answer.gate.state == "skipped", default=None)  # why it is skipped another one says better
 
-    def _one_is_enough(self, answers: Sequence[GateVerdict]) -> bool:
-        """Return whether Airflow may come from these gates to the promotion with one of them alone."""
-        after = {task_id for answer in answers for task_id in self._tasks[answer.gate.task_id].get_flat_relative_ids(upstream=False)}
-        between = (self._tasks[task_id] for task_id in after.intersection(self._walk()) if not self._is_gate(task_id))
-        return any(task.trigger_rule not in _NEED_ALL for task in (self.promotes, *between))
+    def _is_enough(self, one: str, other: str) -> bool:
+        """Return whether Airflow comes to the promotion by one gate without the other: where both meet, one is enough."""
+        joins: list[Any] = [self.promotes, *(self._tasks[task_id] for task_id in self._walk() if not self._is_gate(task_id))]
+        return any(
+            join.trigger_rule in _ONE_IS_ENOUGH
+            and {one, other} <= join.get_flat_relative_ids(upstream=True)
+            and (join is self.promotes or other not in self.promotes.upstream_task_ids)
+            for join in joins
+        )
 
     def _walk(self) -> Iterator[str]:
         """Go back from the promotion, past each task that is no gate, and up to those that are, or to another promotion."""
@@ -145,18 +148,18 @@ class GatesBefore:
         if known.generation not in (None, self.generation):
             return f"let generation {known.generation} through"
         for task_id in self._tasks_of(known.path):
-            path = self._answer(TaskOfRun(self.promotes, self.context, task_id))
-            passed = path.let_through if self._is_gate(task_id) else path.gate.state == "success"
-            if not passed:
-                return f"chose {task_id}, which {path.problem or 'has let nothing through'}"
+            if task_id not in self._tasks:
+                return f"chose {task_id}, which the DAG has no more"
+            for path in map(self._answer, TaskOfRun(self.promotes, self.context, task_id).instances()):
+                if not (path.let_through if self._is_gate(task_id) else path.gate.state == "success"):
+                    return f"chose {path.gate.key}, which {path.problem or 'has let nothing through'}"
         return ""
 
     def _tasks_of(self, path: str) -> Sequence[str]:
         """Return the tasks that a gate followed: none where that is the promotion. Of a task group Airflow follows the first ones."""
-        if not path:
-            return ()
-        ids = [path] if path in self._tasks else [task.task_id for task in self.promotes.dag.task_group_dict[path].roots]
-        return [task_id for task_id in ids if task_id != self.promotes.task_id]
+        group = self.promotes.dag.task_group_dict.get(path)
+        ids = [path] if group is None or path in self._tasks else [task.task_id for task in group.roots]
+        return [] if not path or self.promotes.task_id in ids else ids
 
     def _answered(self, gate: TaskOfRun, asked: AskedPlans) -> GateVerdict:
         """Return what an approval says that somebody answered: of what was asked about for this environment alone."""
@@ -181,6 +184,7 @@ class GatesBefore:
     def _chose_another(self, branch: TaskOfRun, task_id: str) -> bool:
         """Return whether a branch of Airflow's followed other tasks, and none that leads to this one: a rejection follows none."""
         followed = (branch.pull(XCOM_SKIPMIXIN_KEY) or {}).get(XCOM_SKIPMIXIN_FOLLOWED) or ()
+        followed = [each for each in followed if each in self._tasks]  # the DAG may be another one by now
         reached = (task_id == each or task_id in self._tasks[each].get_flat_relative_ids(upstream=False) for each in followed)
         return branch.state == "success" and bool(followed) and not any(reached)
 

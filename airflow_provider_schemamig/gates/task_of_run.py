@@ -56,8 +56,9 @@ class TaskOfRun:
         group = None if other is None else other.get_closest_mapped_task_group()
         if not _is_mapped(other) or (group is not None and group is self.asks.get_closest_mapped_task_group()):
             return [self]
-        indexes = [key.removeprefix(f"{self.task_id}_") for key in self._states()]
-        return [replace(self, instance=int(index)) for index in indexes if index.isdecimal()]
+        there = {key for key, state in self._states().items() if state != "removed"}  # of a map that was longer in an earlier try
+        indexes = [key.removeprefix(f"{self.task_id}_") for key in sorted(there)]
+        return [replace(self, instance=int(index)) for index in indexes if index.isdecimal()] or [self]  # of an empty map: the task
 
     def _states(self) -> dict[str, Any]:
         ti = self.context["ti"]

@@ -338,6 +338,12 @@ def release_folder(release: str, context: Context) -> Path:
     return Path(context["dag"].folder) / release
 
 
+def check_task_id(operator: Any, argument: str, task_id: str) -> None:
+    """Raise BadArgument for the id of a task that the operator's DAG does not have: with a group its id has the group's before it."""
+    if task_id and operator.has_dag() and task_id not in operator.dag.task_dict:
+        raise BadArgument(argument=argument, value=task_id, wanted="the whole id of a task of this DAG (group.task)")
+
+
 def as_generation(value: int | str | None) -> Generation:
     """Convert a generation that comes from a literal, an XCom or a rendered template."""
     if not str(value).isdecimal():

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
-from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation
+from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation, check_task_id
 from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.reports import plain
 from airflow_provider_schemamig.visible import visible
@@ -58,6 +58,7 @@ class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
         self.plan_task_id = plan_task_id
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
+        check_task_id(self, "plan_task_id", self.plan_task_id)
         generation = TaskOfRun(self, context, self.plan_task_id).pull("generation") if self.plan_task_id else None
         if self.plan_task_id and generation is None:
             return ()  # an approval for several environments came, and there is nothing to do in this one
@@ -137,6 +138,10 @@ class PlanApprovalOperator(Gate, ApprovalOperator):
 
         found = {}
         for task_id, environment in self.asked().items():
+            try:
+                check_task_id(self, "plan_task_id", task_id)
+            except BadArgument as error:
+                self._refuse(error)
             generation, digest = map(TaskOfRun(self, context, task_id).pull, ("generation", "plan_digest"))
             if generation is None:
                 continue

@@ -25,6 +25,7 @@ from airflow_provider_schemamig.operators.base import (
     as_generation,
     as_number,
     bundle_of,
+    check_task_id,
 )
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
 from airflow_provider_schemamig.visible import visible
@@ -109,8 +110,8 @@ class PromoteLeaderOperator(LeaderOperator):
         from airflow_provider_schemamig.operators.gate import PlanApprovalOperator
 
         generation = as_generation(self.generation)
-        if self.approval_task_id and self.approval_task_id not in self.dag.task_dict:
-            raise BadArgument(argument="approval_task_id", value=self.approval_task_id, wanted="the id of a task of this DAG")
+        for argument in ("approval_task_id", "plan_task_id"):
+            check_task_id(self, argument, getattr(self, argument))
         gates = GatesBefore(self, context, generation, self.environment, self.plan_task_id)
         answers = gates.answers(self.approval_task_id)
         for asked, answered in ((answer.asked, answer.answered) for answer in answers):

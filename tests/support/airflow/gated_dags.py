@@ -87,6 +87,12 @@ def after_a_task_that_tells() -> Any:
     return sensor() >> EmptyOperator(task_id="tell") >> promotes()
 
 
+def after_a_task_that_always_runs() -> Any:
+    ask, task = approval(), promotes(plan_task_id="g.preflight")
+    ask >> EmptyOperator(task_id="tell", trigger_rule="all_done") >> task
+    return [ask, sensor()] >> task
+
+
 def after_one_of_two() -> Any:
     join = EmptyOperator(task_id="join", trigger_rule="one_success")
     return [approval(), sensor()] >> join >> promotes(plan_task_id="g.preflight")
@@ -135,6 +141,8 @@ def made(dag: Callable[[], Any], pushed: Mapping[str, Mapping[str, Any]], states
     """Make a DAG and a run of it: what is not said of a task is that it succeeded. Returns the task that promotes, and its context."""
     with DAG("up", schedule=None, max_active_runs=1) as up:
         task = dag()
+        if "g.preflight" not in up.task_dict:
+            EmptyOperator(task_id="g.preflight")  # what planned, as far as promotion has to know it
     task.generation = generation  # as it is rendered
     run = FakeRun(dict.fromkeys(up.task_dict, "success") | dict(states), {name: dict(found) for name, found in pushed.items()})
     for task_id in up.task_dict:

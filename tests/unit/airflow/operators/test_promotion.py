@@ -29,6 +29,7 @@ from tests.support.airflow.gated_dags import (
     after_a_gate_that_goes_to_a_group,
     after_a_longer_way,
     after_a_mapped_sensor,
+    after_a_task_that_always_runs,
     after_a_task_that_tells,
     after_another_promotion,
     after_one_of_two,
@@ -188,6 +189,13 @@ CASES = [
         {"ask.ledger": "running"},
         "ask.ledger is running",
     ),
+    GateCase(
+        "a gate that goes to a task which the DAG has no more",
+        shipped,
+        {"g.gate": gate(path="g.asked_once")},
+        NO_ONE_ASKED,
+        "g.gate chose g.asked_once, which the DAG has no more",
+    ),
     # Marked as a success by somebody.
     GateCase("an approval", after(approval), {"approval": asked(answer=None)}, {}, "approval has no answer"),
     GateCase("a sensor's task", after(sensor), {}, {}, "ledger has let nothing through"),
@@ -232,6 +240,20 @@ CASES = [
         "approval let generation 6 through",
     ),
     GateCase("both are needed", after(approval, sensor), {"approval": asked()}, {"ledger": "running"}, "ledger is running"),
+    GateCase(
+        "both are needed, whatever else the promotion waits for",
+        after(approval, sensor, trigger_rule="all_done"),
+        {"approval": asked()},
+        {"ledger": "failed"},
+        "ledger failed",
+    ),
+    GateCase(
+        "a task beside one of them that always runs excuses no other",
+        after_a_task_that_always_runs,
+        {"approval": asked()},
+        {"ledger": "running"},
+        "ledger is running",
+    ),
     # A branch of one's own.
     GateCase(
         "it did not ask",
@@ -259,6 +281,13 @@ CASES = [
     # Mapped by themselves.
     GateCase("one that is mapped", after_a_mapped_sensor, {"ledger_0": passed(environment=EAST)}, {"ledger_0": "success"}),
     GateCase("of another generation", after_a_mapped_sensor, {"ledger_0": passed(2)}, {"ledger_0": "success"}, "ledger_0 let generation 2"),
+    GateCase("an empty map", after_a_mapped_sensor, {}, {"ledger": "skipped"}, "ledger was skipped"),
+    GateCase(
+        "a map that was longer once",
+        after_a_mapped_sensor,
+        {"ledger_0": passed(environment=EAST), "ledger_1": passed(2)},
+        {"ledger_0": "success", "ledger_1": "removed"},
+    ),
     GateCase(
         "each for an environment",
         after_sensors_of_several,
