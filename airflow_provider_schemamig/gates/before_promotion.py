@@ -62,12 +62,18 @@ class GatesBefore:
 
     def problem(self, answers: Sequence[GateVerdict]) -> GateVerdict | None:
         """Return the gate that stands in the way: none, if all that count let it through, but those beside which another one is enough."""
-        yes = [answer.gate.task_id for answer in answers if answer.let_through]
-        problems = [each for each in answers if each.problem and not any(self._is_enough(one, each.gate.task_id) for one in yes)]
+        yes = [answer for answer in answers if answer.let_through]
+        problems = [each for each in answers if each.problem and not any(self._is_enough(one, each) for one in yes)]
         return min(problems, key=lambda answer: answer.gate.state == "skipped", default=None)  # why it is skipped another one says better
 
-    def _is_enough(self, one: str, other: str) -> bool:
-        """Return whether Airflow comes to the promotion by one gate without the other: where both meet, one is enough."""
+    def _is_enough(self, yes: GateVerdict, beside: GateVerdict) -> bool:
+        """Return whether Airflow comes to the promotion by one gate without the other: where both meet, one is enough.
+
+        Not where the other one was answered by a no that the yes knows of: in mapped groups, and with ``fail_on_reject``, it asked later.
+        """
+        one, other = yes.gate.task_id, beside.gate.task_id
+        if yes.asked and beside.asked and yes.asked.rejected_at not in (None, beside.asked.rejected_at):
+            return False
         joins: list[Any] = [self.promotes, *(self._tasks[task_id] for task_id in self._walk() if not self._is_gate(task_id))]
         return any(
             join.trigger_rule in _ONE_IS_ENOUGH
@@ -130,7 +136,8 @@ class GatesBefore:
             return GateVerdict(gate, "" if self._is_passed_over(gate.task_id) else "was skipped, though no other gate was chosen")
         if state != "success":
             how = "failed" if state in _FAILED else f"is {state}" if state else "has not begun again"
-            return GateVerdict(gate, f"{how}, and has let nothing through")
+            about = next((plan for plan in self._asked(gate).values() if plan.generation == self.generation), None)
+            return GateVerdict(gate, f"{how}, and has let nothing through", asked=about)
         if asked := self._asked(gate):
             return self._answered(gate, asked)
         known = self._pushed(gate)

@@ -254,6 +254,19 @@ CASES = [
         {"ledger": "running"},
         "ledger is running",
     ),
+    GateCase(
+        "a yes that was asked for after the no of the other one",
+        after(approval, lambda: approval("owners"), trigger_rule="one_success"),
+        {"approval": asked(), "owners": {"asked": {"g.preflight": {**asked()["asked"]["g.preflight"], "rejected_at": None}}}},
+        {"owners": "failed"},
+        "owners failed, and has let nothing through",
+    ),
+    GateCase(
+        "a yes, and an approval that was asked as late and timed out",
+        after(approval, lambda: approval("owners"), trigger_rule="one_success"),
+        {"approval": asked(), "owners": {"asked": asked()["asked"]}},
+        {"owners": "failed"},
+    ),
     # A branch of one's own.
     GateCase(
         "it did not ask",
