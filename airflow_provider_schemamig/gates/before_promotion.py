@@ -30,10 +30,21 @@ class GateVerdict:
     """
 
     gate: TaskOfRun
+    state: str | None
     problem: str = ""
     let_through: bool = False
     asked: AskedPlan | None = None
     answered: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _GateTask:
+    """The state of a gate's task, what it let through, and what it asked about: asked of Airflow once."""
+
+    gate: TaskOfRun
+    state: str | None
+    let_through: LetThrough | None
+    asked: AskedPlans
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +64,19 @@ class GatesBefore:
         """
         gates = dict.fromkeys([approval_task_id] if approval_task_id else [])
         gates |= dict.fromkeys(task_id for task_id in self._walk() if self._is_gate(task_id))
-        return [
-            self._answer(one)
-            for task_id in gates
-            for one in TaskOfRun(self.promotes, self.context, task_id).instances()
-            if task_id == approval_task_id or not self._is_for_another(one)
-        ]
+        tasks = [task for task_id in gates for task in self._look(task_id)]
+        return [self._answer(task) for task in tasks if task.gate.task_id == approval_task_id or not self._is_for_another(task)]
 
     def problem(self, answers: Sequence[GateVerdict]) -> GateVerdict | None:
         """Return the gate that stands in the way: none, if all that count let it through, but those beside which another one is enough."""
         yes = [answer for answer in answers if answer.let_through]
         problems = [each for each in answers if each.problem and not any(self._is_enough(one, each) for one in yes)]
-        return min(problems, key=lambda answer: answer.gate.state == "skipped", default=None)  # why it is skipped another one says better
+        return min(problems, key=lambda answer: answer.state == "skipped", default=None)  # why it is skipped another one says better
 
     def _is_enough(self, yes: GateVerdict, beside: GateVerdict) -> bool:
         """Return whether Airflow comes to the promotion by one gate without the other: where both meet, one is enough.
 
-        Not where the other one was answered by a no that the yes knows of: in mapped groups, and with ``fail_on_reject``, it asked later.
+        Not where a no came after the other one had asked, and before the yes was asked for: it may be the other one's.
         """
         one, other = yes.gate.task_id, beside.gate.task_id
         if yes.asked and beside.asked and yes.asked.rejected_at not in (None, beside.asked.rejected_at):
@@ -108,12 +115,12 @@ class GatesBefore:
 
     # --- whose gate it is ----------------------------------------------------------------------------------------------------------
 
-    def _is_for_another(self, gate: TaskOfRun) -> bool:
+    def _is_for_another(self, task: _GateTask) -> bool:
         """Return whether the gate is known to be for something else: by what it was made with, and what it pushed."""
-        claims, known = self._made_for(gate.task_id), self._pushed(gate)
+        claims, known = self._made_for(task.gate.task_id), task.let_through
         if known is not None:
             claims = {known.plan_task_id: known.environment or claims.get(known.plan_task_id, "")}
-        claims |= {planned: plan.environment for planned, plan in self._asked(gate).items()}
+        claims |= {planned: plan.environment for planned, plan in task.asked.items()}
         return all(self._is_another(*claim) for claim in claims.items())
 
     def _is_another(self, plan_task_id: str, environment: str) -> bool:
@@ -130,35 +137,35 @@ class GatesBefore:
 
     # --- what it says --------------------------------------------------------------------------------------------------------------
 
-    def _answer(self, gate: TaskOfRun) -> GateVerdict:
-        state = gate.state
+    def _look(self, task_id: str) -> Iterator[_GateTask]:
+        """Yield the instances of a task: one, if it is not mapped."""
+        for gate in TaskOfRun(self.promotes, self.context, task_id).instances():
+            pushed = gate.pull(LET_THROUGH)
+            let_through = None if pushed is None else let_through_from(pushed)
+            yield _GateTask(gate, gate.state, let_through, asked_from(gate.pull(ASKED) or {}))
+
+    def _answer(self, task: _GateTask) -> GateVerdict:
+        gate, state = task.gate, task.state
         if state == "skipped":
-            return GateVerdict(gate, "" if self._is_passed_over(gate.task_id) else "was skipped, though no other gate was chosen")
+            is_over = self._is_passed_over(gate.task_id)
+            return GateVerdict(gate, state, "" if is_over else "was skipped, though no other gate was chosen")
         if state != "success":
             how = "failed" if state in _FAILED else f"is {state}" if state else "has not begun again"
-            about = next((plan for plan in self._asked(gate).values() if plan.generation == self.generation), None)
-            return GateVerdict(gate, f"{how}, and has let nothing through", asked=about)
-        if asked := self._asked(gate):
-            return self._answered(gate, asked)
-        known = self._pushed(gate)
-        problem = "has let nothing through" if known is None else self._problem(gate, known)
-        return GateVerdict(gate, problem, let_through=not problem)
+            about = next((plan for plan in task.asked.values() if plan.generation == self.generation), None)
+            return GateVerdict(gate, state, f"{how}, and has let nothing through", asked=about)
+        if task.asked:
+            return self._answered(task)
+        problem = "has let nothing through" if task.let_through is None else self._problem(task.let_through)
+        return GateVerdict(gate, state, problem, let_through=not problem)
 
-    def _asked(self, gate: TaskOfRun) -> AskedPlans:
-        return asked_from(gate.pull(ASKED) or {})
-
-    def _pushed(self, gate: TaskOfRun) -> LetThrough | None:
-        found = gate.pull(LET_THROUGH)
-        return None if found is None else let_through_from(found)
-
-    def _problem(self, gate: TaskOfRun, known: LetThrough) -> str:
+    def _problem(self, known: LetThrough) -> str:
         if known.generation not in (None, self.generation):
             return f"let generation {known.generation} through"
         for task_id in self._tasks_of(known.path):
             if task_id not in self._tasks:
                 return f"chose {task_id}, which the DAG has no more"
-            for path in map(self._answer, TaskOfRun(self.promotes, self.context, task_id).instances()):
-                if not (path.let_through if self._is_gate(task_id) else path.gate.state == "success"):
+            for path in map(self._answer, self._look(task_id)):
+                if not (path.let_through if self._is_gate(task_id) else path.state == "success"):
                     return f"chose {path.gate.key}, which {path.problem or 'has let nothing through'}"
         return ""
 
@@ -168,17 +175,17 @@ class GatesBefore:
         ids = [path] if group is None or path in self._tasks else [task.task_id for task in group.roots]
         return [] if not path or self.promotes.task_id in ids else ids
 
-    def _answered(self, gate: TaskOfRun, asked: AskedPlans) -> GateVerdict:
+    def _answered(self, task: _GateTask) -> GateVerdict:
         """Return what an approval says that somebody answered: of what was asked about for this environment alone."""
-        about = [plan for planned, plan in asked.items() if not self._is_another(planned, plan.environment)]
+        about = [plan for planned, plan in task.asked.items() if not self._is_another(planned, plan.environment)]
         if not about:
-            return GateVerdict(gate, "did not ask about this environment")
+            return GateVerdict(task.gate, task.state, "did not ask about this environment")
         plan = next((plan for plan in about if plan.generation == self.generation), about[0])
-        answered = gate.pull()
+        answered = task.gate.pull()
         problem = "" if plan.generation == self.generation else f"let generation {plan.generation} through"
         if not answered:  # somebody marked the task as a success
             problem = "has no answer"
-        return GateVerdict(gate, problem, let_through=not problem, asked=plan, answered=answered)
+        return GateVerdict(task.gate, task.state, problem, let_through=not problem, asked=plan, answered=answered)
 
     def _is_passed_over(self, task_id: str) -> bool:
         """Return whether a task is skipped as a branch before it went another way; it is not where a task before it was skipped alone."""

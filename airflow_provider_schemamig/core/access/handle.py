@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: What to give for the arguments of a handle.
-_TEXTS = {"collection": "its name as a text", "release": "a version as a text (1.2.0), or None", "node": "a name as a text, or None"}
-
-
 class Handle:
     """``release`` None: the one that the environment is at, whenever that is asked. Not for use by two threads at once.
 
@@ -43,9 +39,13 @@ class Handle:
     ) -> None:
         if spark is not None and not hasattr(spark, "sql"):
             raise InvalidArgument(what="spark", given=f"a {type(spark).__name__}", rule="a SparkSession, classic or Connect")
-        for what, given, taken in (("collection", collection, str), ("release", release, Version | None), ("node", node, str | None)):
+        for what, given, taken, rule in (
+            ("collection", collection, str, "its name as a text"),
+            ("release", release, Version | None, "a version as a text (1.2.0), or None"),
+            ("node", node, str | None, "a name as a text, or None"),
+        ):
             if not isinstance(given, taken):
-                raise InvalidArgument(what=what, given=f"a {type(given).__name__}", rule=_TEXTS[what])
+                raise InvalidArgument(what=what, given=f"a {type(given).__name__}", rule=rule)
         self.collection = CollectionName(collection)
         self.release = release
         self.node = node

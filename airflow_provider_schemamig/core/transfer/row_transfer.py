@@ -103,22 +103,21 @@ class RowTransfer:
             "user_metadata": self.chain.user_metadata(lo, hi),
         }
 
-    def as_made(self, env: EnvironmentRoot) -> dict[str, Any]:
-        """Return what a job needs to make rows of the target of rows of the source."""
-        return {
-            "query": self.bound_query,
-            "source_view": self.source_view,
-            "projection": self.projection,
-            "inputs": self.lookup_inputs(env),
-            "columns": list(self.columns),
-        }
-
     def there_and_back(self, env: EnvironmentRoot) -> dict[str, Any] | None:
         """Return what a job needs to ask of rows of the target whether both queries give their keys back; None: that is sure."""
-        if self.forward is None:
+        forward = self.forward
+        if forward is None:
             return None
-        queries = {"there": self.forward.query_with(MADE_OF), "back": self.query_with(MADE_OF)}
-        return {**self.forward.as_made(env), "made_at": self.made_at, **queries}
+        return {
+            "query": forward.bound_query,
+            "source_view": forward.source_view,
+            "projection": forward.projection,
+            "inputs": forward.lookup_inputs(env),
+            "columns": list(forward.columns),
+            "made_at": self.made_at,
+            "there": forward.query_with(MADE_OF),
+            "back": self.query_with(MADE_OF),
+        }
 
     def over(self, env: EnvironmentRoot, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ``inputs`` of a query over ``source`` ({"uri", "version"}) in place of the whole source table."""

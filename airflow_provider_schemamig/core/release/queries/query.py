@@ -83,10 +83,7 @@ def bind_tables(query: str, sources: Mapping[CollectionName, str]) -> str:
 
     ``query`` has passed ``check_query``.
     """
-    tree = parse_query(query)
-    if isinstance(tree, tuple):
-        raise ValueError(f"not a query: {tree[2]}")
-    unnamed = {start: not table.alias for table, _, start in placeholder_tables(tree, query)}
+    unnamed = {start: not table.alias for table, _, start in placeholder_tables(tree_of(query), query)}
 
     def derived(match: re.Match[str]) -> str:
         name = CollectionName(match[1])
@@ -141,6 +138,14 @@ def parse_query(query: str) -> exp.Query | tuple[int, int, str]:
     if any(not select.expressions for select in statements[0].find_all(exp.Select)):
         return 1, 1, "a SELECT in it names no columns"
     return unlike_spark(masked(query), statements[0]) or statements[0]
+
+
+def tree_of(query: str) -> exp.Query:
+    """Return the tree of a query that has passed ``check_query``."""
+    tree = parse_query(query)
+    if isinstance(tree, tuple):
+        raise ValueError(f"not a query: {tree[2]}")
+    return tree
 
 
 def placeholder_tables(tree: exp.Query, query: str) -> Iterator[tuple[exp.Table, CollectionName, int]]:

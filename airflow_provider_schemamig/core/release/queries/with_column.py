@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.release.queries.query import masked, parse_query, placeholder_tables
+from airflow_provider_schemamig.core.release.queries.query import masked, placeholder_tables, tree_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -17,10 +17,7 @@ def with_column(query: str, own: CollectionName, column: str) -> tuple[str, str]
 
     Each SELECT on its way gives it another name: with ``*`` it may come twice. ``query`` has passed ``check_rewrite_query``.
     """
-    tree = parse_query(query)
-    if isinstance(tree, tuple):
-        raise ValueError(f"not a query: {tree[2]}")
-    table, start = next((table, start) for table, name, start in placeholder_tables(tree, query) if name == own)
+    table, start = next((table, start) for table, name, start in placeholder_tables(tree_of(query), query) if name == own)
     names = [column]
     edits: list[tuple[int, str]] = []
     for offset in _select_lists(query, start):

@@ -46,25 +46,10 @@ def context(pushed: dict[str, Any]) -> Any:
         ("upgrade.approval", "asked"): {"upgrade.preflight": plan},
         ("upgrade.preflight", "generation"): 7,
         ("upgrade.preflight", "plan_digest"): "d" * 64,
-        ("upgrade.gate", "let_through"): {
-            "generation": 7,
-            "plan_task_id": "upgrade.preflight",
-            "environment": "",
-            "path": "upgrade.approval",
-        },
     }
 
     def pull(task_ids: str, key: str) -> Any:
         return pushed.get(f"{task_ids}: {key}", answers.get((task_ids, key)))
-
-    def states(run_ids: list[str], task_ids: list[str], **_: Any) -> dict[str, dict[str, str]]:
-        return {
-            run_ids[0]: {
-                "sensor": pushed.get("state of sensor", "success"),
-                "upgrade.approval": pushed.get("state of the approval", "success"),
-                "upgrade.gate": pushed.get("state of the gate", "success"),
-            }
-        }
 
     def push(key: str, value: Any) -> None:
         pushed[key] = value
@@ -78,7 +63,6 @@ def context(pushed: dict[str, Any]) -> Any:
         xcom_push=push,
         xcom_pull=pull,
         get_first_reschedule_date=lambda context: None,
-        get_task_states=states,
     )
     run = SimpleNamespace(dag_id="up", run_id=ti.run_id, triggering_user_name="bob")
     return {"ti": ti, "dag_run": run, "dag": SimpleNamespace(folder="/dags"), "params": {"release": "flights_lake"}}
