@@ -35,6 +35,12 @@ class NotDeterministic(PlacedRefusal):
     function: str
 
 
+class StarInExpression(PlacedRefusal):
+    code = "star_in_expression"
+    message = "{place}: `*` stands inside an expression, and a rollback reads the table with one more column."
+    next_action = "Name the columns there; as an item of a SELECT list `*` may stand."
+
+
 class NotReadOnce(PlacedRefusal):
     code = "not_read_once"
     message = "{place}: it reads {{{name}}} {times} times, and a rewrite reads its own collection exactly once."

@@ -1,7 +1,7 @@
 """Which columns the columns of a query come from, as far as they can be known without Spark.
 
-What is not certain is left out: a ``*``, a subquery in FROM, a name that two tables might have. Nothing is decided on it; it is told to
-those who draw the lineage of columns.
+What is not certain is left out: a ``*``, a subquery in FROM, a table whose columns are named anew, a name that two tables might have. A
+rollback trusts it with keys (``merge/key_on_way_back.py``), and it is told to those who draw the lineage of columns.
 """
 
 from __future__ import annotations
@@ -43,15 +43,21 @@ def column_origins(query: str) -> dict[str, tuple[ColumnOrigin, ...]]:
     return found
 
 
-def _sources(select: exp.Select, query: str) -> Mapping[str, CollectionName | None]:
-    """Return what is in FROM, by the name that columns are written with; None: something whose columns are not looked into."""
-    own = {id(table): name for table, name, _ in placeholder_tables(select, query)}
+#: What a column is qualified with, in lower case, and whether that is a placeholder: ``{t}`` is not what is called ``t`` by an alias.
+_Qualifier = tuple[str, bool]
+
+
+def _sources(select: exp.Select, query: str) -> Mapping[_Qualifier, CollectionName | None]:
+    """Return what is in FROM, by what its columns are qualified with; None: something whose columns are not looked into."""
+    own = {id(table): name for table, name, _ in placeholder_tables(select, query) if not table.alias_column_names}
     begin = select.args.get("from_")
     nodes = [*([begin.this] if begin is not None else []), *(join.this for join in select.args.get("joins") or [])]
-    return {(node.alias or node.name).lower(): own.get(id(node)) for node in (*nodes, *(select.args.get("laterals") or []))}
+    return {
+        ((node.alias or node.name).lower(), not node.alias): own.get(id(node)) for node in (*nodes, *(select.args.get("laterals") or []))
+    }
 
 
-def _origins(select: exp.Select, node: exp.Expr, sources: Mapping[str, CollectionName | None], query: str) -> Iterator[ColumnOrigin]:
+def _origins(select: exp.Select, node: exp.Expr, sources: Mapping[_Qualifier, CollectionName | None], query: str) -> Iterator[ColumnOrigin]:
     from sqlglot import exp
 
     inner = node.this if isinstance(node, exp.Alias) else node
@@ -59,8 +65,9 @@ def _origins(select: exp.Select, node: exp.Expr, sources: Mapping[str, Collectio
         first, *others = column.parts
         collection: CollectionName | None = None
         parts = [first, *others]
-        if others and (first.name.lower() in sources or placeholder_at(first, query) is not None):
-            collection, parts = sources.get(first.name.lower()), others
+        qualifier = (first.name.lower(), placeholder_at(first, query) is not None)
+        if others and (qualifier in sources or qualifier[1]):
+            collection, parts = sources.get(qualifier), others
         elif len(sources) == 1:
             (collection,) = sources.values()
         if collection is not None and column.parent_select is select:

@@ -103,6 +103,7 @@ class _Checker:
         self._functions()
         self._own()
         if not self.found:  # names mean little in a query of another form
+            self._stars()
             self._columns()
 
     def _query(self, node: exp.Expr) -> None:
@@ -213,6 +214,23 @@ class _Checker:
             self._add(e.NotRowLocal, start, construct=f"the aggregate or window function {name}")
         elif name in NON_DETERMINISTIC or (is_empty and name in NON_DETERMINISTIC_IF_EMPTY):
             self._add(e.NotDeterministic, start, function=f"{name}()")
+
+    def _stars(self) -> None:
+        """Refuse ``*`` in an expression: what ``with_column`` adds would change its value."""
+        from sqlglot import TokenType as T
+        from sqlglot import tokenize
+
+        has_select = [False]  # for each parenthesis that is open, the outermost first
+        for before, token in pairwise(tokenize(masked(self.query.text), dialect="spark")):
+            if before.token_type is T.L_PAREN:
+                has_select.append(False)
+            elif before.token_type is T.R_PAREN:
+                has_select.pop()
+            elif before.token_type is T.SELECT:
+                has_select[-1] = True
+            is_factor = before.token_type not in (T.L_PAREN, T.COMMA, T.DOT)
+            if token.token_type is T.STAR and not is_factor and not has_select[-1]:
+                self._add(e.StarInExpression, token.start)
 
     def _own(self) -> None:
         own = self.query.own

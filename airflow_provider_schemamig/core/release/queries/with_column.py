@@ -58,8 +58,8 @@ def _select_lists(query: str, start: int) -> list[int]:
         elif token.token_type is T.R_PAREN:
             groups.pop()
         elif token.token_type is T.SELECT:
-            first = next(after for after in tokens[number + 1 :] if after.token_type not in (T.HINT, T.ALL))
-            lists[groups[-1]] = first.start
+            items = [after for after in tokens[number + 1 : number + 4] if after.token_type is not T.HINT]
+            lists[groups[-1]] = items[items[0].token_type is T.ALL].start
         if token.start == start:
             way = list(groups)
     return [lists[group] for group in reversed(way) if group in lists]

@@ -22,6 +22,8 @@ _UNFINISHED = frozenset({"BY", "ON", "USING", "AND", "OR", "IN", "LIKE", "BETWEE
 _EARLY, _LATE = frozenset({"WHERE", "GROUP BY", "HAVING"}), frozenset({"ORDER BY", "LIMIT"})
 #: From here on the clauses of a SELECT begin anew; before FROM these words are names of columns.
 _ANEW = frozenset({"FROM", "UNION", "EXCEPT", "INTERSECT"})
+#: What follows a name among the items of a SELECT, and begins none.
+_AFTER_A_NAME = frozenset({".", ",", "[", ")", ";", ":", "::", "AS", "FROM", "WHERE", "LATERAL", "UNION"}) | _COMPARISONS
 _NO_BRACKETS = "an array is written as array(...)"
 
 
@@ -53,6 +55,7 @@ def _in_tokens(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
     for first, _, last, arrow in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
         if (first.text, last.text, arrow.text) == ("(", ")", "->") and all(map(_is_syntax, (first, last, arrow))):
             yield first, "one parameter of a function stands in no parentheses"
+    yield from _all_as_a_name(tokens)
     yield from _out_of_order(tokens)
 
 
@@ -91,6 +94,20 @@ def _beside(before: Token | None, token: Token) -> str | None:
     if second == "[" and before.token_type not in (T.VAR, T.R_PAREN, T.R_BRACKET) and not first.isidentifier():
         return _NO_BRACKETS
     return _NO_BRACKETS if second == "[" and first == "SELECT" else None
+
+
+def _all_as_a_name(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
+    """Yield each ALL after SELECT that no item follows: Spark takes it for a name, and sqlglot leaves it out."""
+    from sqlglot import TokenType as T
+
+    words = [token for token in tokens if token.token_type is not T.HINT]
+    for before, token, after in zip(words, words[1:], [*words[2:], None], strict=False):
+        if before.token_type is T.SELECT and token.token_type is T.ALL and (after is None or _ends_a_name(after)):
+            yield token, f"{token.text!r} after SELECT is a name in backticks only"
+
+
+def _ends_a_name(token: Token) -> bool:
+    return _is_syntax(token) and token.text.upper() in _AFTER_A_NAME
 
 
 def _out_of_order(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:

@@ -9,12 +9,14 @@ from typing import Any
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.release.merge.chain import Remove, RewriteStep
 from airflow_provider_schemamig.core.release.queries.query import bind, placeholders
+from airflow_provider_schemamig.core.release.queries.with_column import with_column
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddCheck, AddColumn, Change, SetDefault
 from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Field, Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression
+from airflow_provider_schemamig.core.transfer.row_transfer import MADE_OF
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import physical_after
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import View
@@ -59,14 +61,16 @@ def unusable_of(item: Mapping[str, Any]) -> UnusableExpression | UnusableWayBack
 
 
 def _way_back(view: View, plan: Plan, copy: Copy) -> Iterator[dict[str, Any]]:
-    """Yield the question for ``down``, unless it looks up what nobody knows here."""
+    """Yield the question for ``down`` as a rollback reads it, unless it looks up what nobody knows here."""
     old = next(step.old for step in plan.target.steps if isinstance(step, RewriteStep) and step.collection == copy.collection)
     tables = {name: _after(view, plan, name) for name in placeholders(copy.down or "")}
     if copy.down is None or None in tables.values():
         return
     names = {name: f"schemamig_{name}" for name in tables}
     views = {names[name]: _columns(table.fields) for name, table in tables.items() if table is not None}
-    query = {"expression": bind(copy.down, names), "views": views, "columns": _columns(old.fields)}
+    views[names[copy.collection]] = f"{MADE_OF} INT, {views[names[copy.collection]]}"
+    keeping, _ = with_column(copy.down, copy.collection, MADE_OF)
+    query = {"expression": bind(keeping, names), "views": views, "columns": _columns(old.fields)}
     yield {"collection": copy.collection, "used_by": _WAY_BACK, **query}
 
 

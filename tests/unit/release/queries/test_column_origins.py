@@ -24,6 +24,11 @@ COPY, COMPUTED = True, False
         ("SELECT a FROM (SELECT b AS a FROM {t})", {}),
         ("SELECT a FROM {t} UNION ALL SELECT a FROM {t}", {}),
         ("SELECT a, count(*) AS n FROM {t} GROUP BY 1", {"a": [("t", "a", COPY)]}),
+        ("SELECT a, b FROM {t} AS x(b, a)", {}),
+        ("FROM {t} x(b, a) SELECT x.a, x.b", {}),
+        ("SELECT t.a FROM {other} AS t JOIN {t} ON TRUE", {"a": [("other", "a", COPY)]}),
+        ("SELECT {t}.a FROM {other} AS t JOIN {t} ON TRUE", {"a": [("t", "a", COPY)]}),
+        ("SELECT {t}.a FROM {t} AS t", {}),
         ("no query", {}),
     ],
 )

@@ -62,6 +62,9 @@ ROW_LOCAL = [
     "SELECT r FROM ((SELECT x, {a}.y FROM {a})) AS t(r, u) JOIN {b} ON u = name",
     "SELECT r FROM (SELECT q.* FROM (SELECT x AS r, y IS DISTINCT FROM 'a' AS d FROM {a}) q) WHERE d",
     "SELECT ALL x AS r FROM {a}",
+    "SELECT ALL all AS r FROM (SELECT s.*, x AS all FROM {a})",
+    "SELECT `all`.x AS r FROM {a} AS all",
+    "SELECT a.* EXCEPT (y), x * 2 AS r FROM {a} AS a",
 ]
 
 
@@ -71,7 +74,7 @@ def test_row_local_queries_pass(query: str) -> None:
     assert [str(refusal) for refusal in refusals(query, names)] == []
 
 
-ROWS = "not_row_local"
+ROWS, STAR = "not_row_local", "star_in_expression"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,10 @@ ROWS = "not_row_local"
         ("SELECT x AS r FROM {a}, LATERAL (SELECT name FROM {b})", ROWS, 1, 41, "a subquery"),
         ("SELECT r FROM (SELECT * FROM {a}) AS t(r, y, s, tags)", ROWS, 1, 23, "a list of names for the columns of SELECT *"),
         ("SELECT x AS r FROM ({a} JOIN {b})", ROWS, 1, 21, "parentheses"),
+        ("SELECT concat_ws('|', *) AS r FROM {a}", STAR, 1, 23, "Name the columns"),
+        ("SELECT x AS r FROM {a} p WHERE y IN (p.*)", STAR, 1, 40, "`*`"),
+        ("SELECT struct(s.*) AS r FROM {a}", STAR, 1, 17, "`*`"),
+        ("SELECT e AS r FROM (SELECT x, to_json(array(*)) AS e FROM {a})", STAR, 1, 45, "`*`"),
         ("SELECT rand() AS r FROM {a}", "not_deterministic", 1, 8, "rand()"),
         ("SELECT x AS r FROM {a} WHERE y < current_date", "not_deterministic", 1, 34, "current_date"),
         ("SELECT x AS r FROM {a} WHERE y < now ()", "not_deterministic", 1, 34, "now()"),

@@ -18,6 +18,7 @@ from tests.unit.release.queries.test_row_local import ROW_LOCAL, A
     ("query", "keeping"),
     [
         ("SELECT x AS r FROM {a}", "SELECT m AS m_1, x AS r FROM {a}"),
+        ("SELECT ALL all AS r FROM {a}", "SELECT ALL m AS m_1, all AS r FROM {a}"),
         ("FROM {a} SELECT /*+ COALESCE(1) */ ALL x", "FROM {a} SELECT /*+ COALESCE(1) */ ALL m AS m_1, x"),
         (
             "SELECT extract(YEAR FROM y) AS r FROM {b} JOIN (SELECT q.* FROM {a} AS q) USING (x)",

@@ -200,7 +200,8 @@ def test_spark_is_asked_whether_it_takes_the_way_back_before_anything_is_copied(
         commands.upgrade(lake.env, lake.second, jobs=jobs)
     assert [(error.code, error.collection) for error in getattr(caught.value, "refusals", [caught.value])] == [("unusable_down", "t")]
     (asked,) = [item for job, request in jobs.asked for item in request["expressions"] if job == "preflight" and "views" in item]
-    assert asked["views"] == {"schemamig_t": "`id` BIGINT, `s` STRUCT<`n`: STRING>", "schemamig_k": "`n` BIGINT, `x` INT"}
+    own = "schemamig__made_of INT, `id` BIGINT, `s` STRUCT<`n`: STRING>"
+    assert asked["views"] == {"schemamig_t": own, "schemamig_k": "`n` BIGINT, `x` INT"}
     assert asked["columns"] == "`id` BIGINT, `v` STRING"
 
 
