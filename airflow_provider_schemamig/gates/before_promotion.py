@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: By these Airflow starts a task as soon as one before it is done.
 _ONE_IS_ENOUGH = frozenset({TriggerRule.ONE_SUCCESS, TriggerRule.ONE_DONE})
+#: By these it skips a task as soon as one before it is skipped.
+_ONE_SKIPS = frozenset({TriggerRule.ALL_SUCCESS, TriggerRule.NONE_SKIPPED})
 _FAILED = frozenset({"failed", "upstream_failed"})
 
 
@@ -159,7 +161,7 @@ class GatesBefore:
         return GateVerdict(gate, state, problem, let_through=not problem)
 
     def _problem(self, known: LetThrough) -> str:
-        if known.generation not in (None, self.generation):
+        if known.generation != self.generation:
             return f"let generation {known.generation} through"
         for task_id in self._tasks_of(known.path):
             if task_id not in self._tasks:
@@ -187,19 +189,25 @@ class GatesBefore:
             problem = "has no answer"
         return GateVerdict(task.gate, task.state, problem, let_through=not problem, asked=plan, answered=answered)
 
-    def _is_passed_over(self, task_id: str) -> bool:
-        """Return whether a task is skipped as a branch before it went another way; it is not where a task before it was skipped alone."""
-        ids = sorted(self._tasks[task_id].upstream_task_ids)
-        before = [one for each in ids for one in TaskOfRun(self.promotes, self.context, each).instances()]
-        if any(self._chose_another(one, task_id) for one in before):
-            return True
-        return bool(before) and all(one.state == "skipped" and self._is_passed_over(one.task_id) for one in before)
+    def _is_passed_over(self, gate: str, task_id: str = "") -> bool:
+        """Return whether a gate is skipped as a branch before it went another way; it is not where a task before it was skipped alone.
 
-    def _chose_another(self, branch: TaskOfRun, task_id: str) -> bool:
-        """Return whether a branch of Airflow's followed other tasks, and none that leads to this one: a rejection follows none."""
+        ``task_id``: the skipped task before it that is asked about; empty: the gate itself.
+        """
+        task = self._tasks[task_id or gate]
+        before = [one for each in sorted(task.upstream_task_ids) for one in TaskOfRun(self.promotes, self.context, each).instances()]
+        if any(self._chose_another(one, gate) for one in before):
+            return True
+        skipped = [one for one in before if one.state == "skipped"]
+        if not skipped or (len(skipped) < len(before) and task.trigger_rule not in _ONE_SKIPS):
+            return False
+        return all(self._is_passed_over(gate, one.task_id) for one in skipped)
+
+    def _chose_another(self, branch: TaskOfRun, gate: str) -> bool:
+        """Return whether a branch of Airflow's followed other tasks, and none that leads to the gate: a rejection follows none."""
         followed = (branch.pull(XCOM_SKIPMIXIN_KEY) or {}).get(XCOM_SKIPMIXIN_FOLLOWED) or ()
         followed = [each for each in followed if each in self._tasks]  # the DAG may be another one by now
-        reached = (task_id == each or task_id in self._tasks[each].get_flat_relative_ids(upstream=False) for each in followed)
+        reached = (gate == each or gate in self._tasks[each].get_flat_relative_ids(upstream=False) for each in followed)
         return branch.state == "success" and bool(followed) and not any(reached)
 
 

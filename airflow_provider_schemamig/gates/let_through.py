@@ -21,10 +21,10 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class LetThrough:
-    """``generation``: None if the gate does not know it. ``plan_task_id``: of the task that planned it. ``environment``, and ``path``, the
-    task that a gate follows: empty if unknown."""
+    """``plan_task_id``: of the task that planned the generation. ``environment``, and ``path``, the task that a gate follows: empty if
+    unknown."""
 
-    generation: int | None
+    generation: int
     plan_task_id: str = ""
     environment: str = ""
     path: str = ""
@@ -32,9 +32,8 @@ class LetThrough:
 
 def let_through_from(found: Mapping[str, Any]) -> LetThrough:
     """Return what a gate pushed."""
-    generation = found["generation"]
     texts = (str(found[name]) for name in ("plan_task_id", "environment", "path"))
-    return LetThrough(None if generation is None else int(generation), *texts)
+    return LetThrough(int(found["generation"]), *texts)
 
 
 def push_let_through(context: Context, known: LetThrough) -> None:

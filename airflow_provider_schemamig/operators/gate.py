@@ -46,12 +46,12 @@ class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
     :param gate: (templated) ``approval`` (a person answers in Airflow), ``ledger`` (``schemamig approve``), ``none``, or ``auto``: ``none``
         where preflight found no reason to ask anybody, else ``approval``. The log has the reasons.
     :param paths: the task to follow for each gate but ``auto``.
-    :param plan_task_id: the preflight that found the reasons.
+    :param plan_task_id: the preflight that found the reasons, and whose generation is let through.
     """
 
     template_fields: Sequence[str] = ("gate",)
 
-    def __init__(self, *, gate: str, paths: Mapping[str, str], plan_task_id: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, gate: str, paths: Mapping[str, str], plan_task_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.gate = gate
         self.paths = paths
@@ -59,19 +59,19 @@ class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
 
     def choose_branch(self, context: Context) -> str | Iterable[str] | None:
         check_task_id(self, "plan_task_id", self.plan_task_id)
-        generation = TaskOfRun(self, context, self.plan_task_id).pull("generation") if self.plan_task_id else None
-        if self.plan_task_id and generation is None:
+        gates = [*self.paths, *([AUTO] if {"none", "approval"} <= {*self.paths} else [])]
+        if self.gate not in gates:
+            raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(gates)}")
+        generation = TaskOfRun(self, context, self.plan_task_id).pull("generation")
+        if generation is None:
             return ()  # an approval for several environments came, and there is nothing to do in this one
         gate = self._by_risk(context) if self.gate == AUTO else self.gate
-        if gate not in self.paths:
-            raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(self.paths)}, {AUTO}")
-        known = None if generation is None else as_generation(generation)
-        push_let_through(context, LetThrough(known, self.plan_task_id, path=self.paths[gate]))
+        push_let_through(context, LetThrough(as_generation(generation), self.plan_task_id, path=self.paths[gate]))
         return self.paths[gate]
 
     def _by_risk(self, context: Context) -> str:
         """Return the gate for what preflight found; where nothing is known somebody is asked."""
-        risks = TaskOfRun(self, context, self.plan_task_id).pull("risks") if self.plan_task_id else None
+        risks = TaskOfRun(self, context, self.plan_task_id).pull("risks")
         if risks == []:
             self.log.info("Nobody is asked: the plan is instant, breaks nobody and can be taken back.")
             return "none"

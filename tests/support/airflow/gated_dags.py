@@ -29,12 +29,12 @@ def asked(generation: int = 7, *, planned: str = "g.preflight", environment: str
     return {"asked": {planned: plan}, "return_value": answer}
 
 
-def passed(generation: int | None = 7, path: str = "", planned: str = "", environment: str = "") -> dict[str, Any]:
+def passed(generation: int = 7, path: str = "", planned: str = "", environment: str = "") -> dict[str, Any]:
     """A gate or a sensor that let a generation through."""
     return {"let_through": {"generation": generation, "plan_task_id": planned, "environment": environment, "path": path}}
 
 
-def gate(generation: int | None = 7, path: str = "g.promote", planned: str = "g.preflight") -> dict[str, Any]:
+def gate(generation: int = 7, path: str = "g.promote", planned: str = "g.preflight") -> dict[str, Any]:
     return {**passed(generation, path, planned), "skipmixin_key": {"followed": [path]}}
 
 
@@ -77,7 +77,7 @@ def after_a_gate(**of: Any) -> Callable[[], Any]:
         paths = {"approval": "approval", "ledger": "ledger", "none": "g.promote"}
         ways = [approval(), sensor()]
         task = promotes(trigger_rule="none_failed_min_one_success", **of)
-        PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths) >> [*ways, task]
+        PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths, plan_task_id="g.preflight") >> [*ways, task]
         return ways >> task
 
     return made
@@ -105,12 +105,30 @@ def after_a_gate_of_ones_own() -> Any:
     return ask >> task
 
 
-def after_a_longer_way() -> Any:
-    tell, ask = EmptyOperator(task_id="tell"), approval()
+def after_a_longer_way(*before: str, **of_the_approval: Any) -> Callable[[], Any]:
+    """A gate that goes to a task before the approval, which has upstreams of its own: an argument that is another task's output is one."""
+
+    def made() -> Any:
+        tell, ask = EmptyOperator(task_id="tell"), approval(**of_the_approval)
+        task = promotes(trigger_rule="none_failed_min_one_success", plan_task_id="g.preflight")
+        paths = {"approval": "tell", "none": "g.promote"}
+        PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths, plan_task_id="g.preflight") >> [tell, task]
+        for task_id in before:
+            EmptyOperator(task_id=task_id) >> ask
+        return tell >> ask >> task
+
+    return made
+
+
+def after_an_approval_for_both() -> Any:
+    """A branch of one's own upgrades the east alone, and the approval is for the east and the west."""
+    ask, paths = approval(), {"none": "g.promote"}
     task = promotes(trigger_rule="none_failed_min_one_success", plan_task_id="g.preflight")
-    paths = {"approval": "tell", "none": "g.promote"}
-    PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths, plan_task_id="g.preflight") >> [tell, task]
-    return tell >> ask >> task
+    choice = PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths, plan_task_id="g.preflight")
+    branch = EmptyOperator(task_id="branch")
+    branch >> [EmptyOperator(task_id="g.preflight"), EmptyOperator(task_id="west.preflight")] >> ask
+    branch >> choice >> task
+    return ask >> task
 
 
 def after_a_gate_that_goes_to_a_group() -> Any:
@@ -118,7 +136,8 @@ def after_a_gate_that_goes_to_a_group() -> Any:
         ask = sensor()
     with TaskGroup("go"):
         task = promotes(task_id="promote", trigger_rule="none_failed_min_one_success")
-    PromotionGateOperator(task_id="g.gate", gate="auto", paths={"ledger": "ask", "none": "go"}) >> [ask, task]
+    paths = {"ledger": "ask", "none": "go"}
+    PromotionGateOperator(task_id="g.gate", gate="auto", paths=paths, plan_task_id="g.preflight") >> [ask, task]
     return ask >> task
 
 

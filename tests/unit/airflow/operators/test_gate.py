@@ -11,13 +11,12 @@ from airflow.sdk import DAG
 from airflow_provider_schemamig.operators.base import BadArgument, bundle_of
 from airflow_provider_schemamig.operators.gate import PromotionGateOperator
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
-from tests.support.airflow.final_refusals import fails_for_good
 
 PATHS = {"approval": "g.approval", "ledger": "g.ledger_approval", "none": "g.promote"}
 
 
-def chosen(gate: str, risks: Any = None, generation: int | None = 7, *, pushed: dict[str, Any], **arguments: Any) -> Any:
-    operator = PromotionGateOperator(task_id="gate", gate=gate, paths=PATHS, **{"plan_task_id": "g.preflight", **arguments})
+def chosen(gate: str, risks: Any = None, generation: int | None = 7, *, pushed: dict[str, Any]) -> Any:
+    operator = PromotionGateOperator(task_id="gate", gate=gate, paths=PATHS, plan_task_id="g.preflight")
 
     def xcom_pull(*, task_ids: str, key: str) -> Any:
         assert task_ids == "g.preflight"
@@ -50,14 +49,10 @@ def test_no_gate_is_followed_where_nothing_was_planned(pushed: dict[str, Any]) -
     assert not pushed
 
 
-def test_without_a_preflight_the_risk_is_not_known(pushed: dict[str, Any]) -> None:
-    assert chosen("auto", [], plan_task_id="", pushed=pushed) == "g.approval"
-
-
-def test_an_unknown_gate_is_refused() -> None:
-    operator = PromotionGateOperator(task_id="gate", gate="garden", paths=PATHS)
-    with fails_for_good(BadArgument, match="approval, ledger, none, auto"):
-        operator.execute({})
+def test_an_unknown_gate_is_refused(pushed: dict[str, Any]) -> None:
+    with pytest.raises(BadArgument, match="approval, ledger, none, auto"):
+        chosen("garden", pushed=pushed)
+    assert not pushed
 
 
 def test_the_group_hands_on_who_may_answer() -> None:

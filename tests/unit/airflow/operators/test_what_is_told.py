@@ -109,7 +109,7 @@ def operators(error: Exception, verbs: FakeVerbs) -> list[Any]:
         PromoteLeaderOperator(task_id="t", environment=LAKE, generation=7),
         CompactOperator(task_id="t", environment=LAKE),
         PromotionSensor(task_id="t", environment=LAKE, generation=7, deferrable=True),
-        PromotionGateOperator(task_id="t", gate="garden", paths={"none": "promote"}),
+        PromotionGateOperator(task_id="t", gate="garden", paths={"none": "promote"}, plan_task_id="t"),
     ]
 
 
