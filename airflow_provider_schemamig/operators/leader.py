@@ -163,8 +163,9 @@ class ChangeOperator(LeaderOperator):
 class CutoverOperator(LeaderOperator, CommittingOperator):
     """Follow and check what is rewritten, seal, catch up, rename, and flip the version in one append: the environment is at the release.
 
-    Starts Spark only if the plan has a rewrite. Its log and its outcome say for how long writers were blocked; the note of the run says
-    which environment is at which release. Makes an asset event for each collection that changed.
+    Starts Spark only if the plan has a rewrite, or a fill that reads what is replaced or got rows. Its log and its outcome say for how long
+    writers were blocked; the note of the run says which environment is at which release. Makes an asset event for each collection that
+    changed.
 
     :param plan_task_id: the task that planned; its page is the button *Plan*.
     :param seal_seconds: (templated) for how long writers may be locked out; after that the seals are lifted, and a next try begins anew.

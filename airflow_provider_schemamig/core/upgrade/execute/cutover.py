@@ -51,6 +51,7 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import added_in_p
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
+from airflow_provider_schemamig.core.upgrade.prepare.refill import check_filled, fills_of, refill_sealed, refill_stale, warm_up
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,
     check_held,
@@ -71,20 +72,25 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     left = take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
     evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
     swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None), left)
-    followed = _follow_until_near(leader, swaps, jobs)
+    followed, fills = _follow_until_near(leader, swaps, jobs)
+    to_seal = [stage for stage in stages if isinstance(stage, s.Seal)]
+    warm_up(leader, shards_to_seal(leader, to_seal).values(), jobs)
     allow = unless_paused(leader, "cutover")
-    seals = _announced(leader, [stage for stage in stages if isinstance(stage, s.Seal)], allow)
+    seals = _announced(leader, to_seal, allow)
+    shards = {intent.shard for intent in seals}
     sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
     if seals:
         leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
     try:
         seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
+        refill_sealed(leader, jobs, shards, fills)
         caught_up = catch_up(leader, followed, jobs)
         others = [item.transition for item in evolved if item.transition is not None and item.swap is None]
         moved = commit_transitions(leader, IntentKind.CUTOVER, others, allow)
         copy_checkpoints(leader)
         moved |= swaps.make(allow)
         check_untouched(leader, caught_up)
+        check_filled(leader, shards)
         ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
         _commit(leader, ends, seals, caught_up, swaps, allow)
         leader.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
@@ -98,17 +104,20 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         raise
 
 
-def _follow_until_near(leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]) -> list[CaughtUpRewrite]:
-    """Do all that takes long, while everybody reads and writes."""
-    if leader.plan.of_kind(s.Copy) or swaps.all:
+def _follow_until_near(
+    leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]
+) -> tuple[list[CaughtUpRewrite], Mapping[CollectionName, float]]:
+    """Do all that takes long, while everybody reads and writes; returns the rewrites, and for how long fills that ran again took."""
+    if leader.plan.of_kind(s.Copy) or swaps.all or fills_of(leader):
         unseal_all(leader, held_seals(leader))
     swaps.wait()
     swaps.fill_until_near()
     complete_copies(leader, jobs)
+    fills = refill_stale(leader, jobs)
     check_built(leader.env, leader.state, leader.deployment, leader.plan)  # a fill that ran again may have been refused
     followed = follow_all(leader, jobs)
     swaps.fill_until_near()
-    return followed
+    return followed, fills
 
 
 def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> tuple[SealIntent, ...]:

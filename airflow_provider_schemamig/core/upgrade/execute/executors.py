@@ -62,7 +62,7 @@ def run_stages(executors: Executors[P], leader: LeaderWriter, *args: P.args, **o
     until_committed(leader, run_all)
 
 
-def until_committed(leader: LeaderWriter, run: Callable[[], None]) -> None:
+def until_committed(leader: LeaderWriter, run: Callable[[], object]) -> None:
     """Run what is done already once the release is committed: by a twin, or before an answer was lost."""
     if leader.deployment.state is DeploymentState.COMMITTED:
         return

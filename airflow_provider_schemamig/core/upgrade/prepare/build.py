@@ -152,12 +152,20 @@ def stale_fills(env: EnvironmentRoot, state: State, deployment: Deployment, plan
 def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> bool:
     if build.fill is None or row.filled_rows is None:
         return build.fill is not None
-    if build.snapshot:
-        return False
-    try:
-        return any(rows_changed_since(table_store(env, state, ShardId(shard)), version) for shard, version in row.fill_inputs)
-    except LogTruncated:  # nobody can tell any more
-        return True
+    return bool(moved_inputs(env, state, build, row))
+
+
+def moved_inputs(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> dict[ShardId, int]:
+    """Return the inputs that got rows since a fill read them, with the versions that it read; none for ``snapshot=True``."""
+
+    def is_moved(shard: ShardId, version: int) -> bool:
+        try:
+            return rows_changed_since(table_store(env, state, shard), version)
+        except LogTruncated:  # nobody can tell any more
+            return True
+
+    read = {} if build.snapshot else {ShardId(shard): version for shard, version in row.fill_inputs}
+    return {shard: version for shard, version in read.items() if is_moved(shard, version)}
 
 
 def check_built(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> None:

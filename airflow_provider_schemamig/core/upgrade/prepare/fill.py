@@ -103,7 +103,7 @@ def _copy(copying: Copying) -> StageResult:
 
 
 def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
-    """Fill (or fill again) the replacement shards of ``collections``; returns one result each."""
+    """Fill (or fill again) the replacement shards of ``collections``; returns one result each. While it is paused, it waits."""
     results = []
     env, listen = filling.env, filling.listen
     builds = {build.collection: build for build in filling.plan.of_kind(Build)}
@@ -112,25 +112,41 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
             functools.partial(unless_over, filling.ledger, filling.deployment.generation, collection, "fill"), listen, waits=env.waits
         )
         pace.begin("fill", collection)
-        started = time.monotonic()
         listen(Event("fill", collection, number - 1, len(collections), note="running on Spark"))
-        state, jobs = filling.ledger.state(), filling.jobs()
-        row = state.replacements.get(replacement_key(collection, filling.deployment))
-        if row is None:
-            raise NotBuilt(collection=collection)
-        done = _fill(env, state, row, builds[collection], filling.epoch, jobs)
-        violations = key_violations(env, state, row, builds[collection].declaration, jobs)
-        # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
-        record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
-        raise_refusals(violations)
-        seconds = time.monotonic() - started
-        results.append(StageResult("fill", collection, int(done["table_version"]), seconds))
-        listen(Event("fill", collection, number, len(collections), seconds, note=f"{done['rows']:,} rows"))
+        result, rows = fill(filling, builds[collection])
+        results.append(result)
+        listen(Event("fill", collection, number, len(collections), result.seconds, note=f"{rows:,} rows"))
     return tuple(results)
 
 
-def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
-    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op. Raises NamesUnderWay."""
+def fill(filling: Filling, build: Build) -> tuple[StageResult, int]:
+    """Fill (or fill again) one replacement shard, now; returns the result and how many rows it has.
+
+    Raises WrongState if the generation was given up or committed meanwhile, DataViolation.
+    """
+    env, started = filling.env, time.monotonic()
+    before = filling.ledger.state().replacements.get(replacement_key(build.collection, filling.deployment))
+    if before is None:
+        raise NotBuilt(collection=build.collection)
+    # Looked at before the ledger is: what comes to the table after a commit that is not in the ledger yet comes after this version.
+    version = read_head(table_store(env, filling.ledger.state(), before.shard)).version
+    state, jobs = unless_over(filling.ledger, filling.deployment.generation, build.collection, "fill"), filling.jobs()
+    row = state.replacements[replacement_key(build.collection, filling.deployment)]
+    done = _fill(env, state, row, version, build, filling.epoch, jobs)
+    violations = key_violations(env, state, row, build.declaration, jobs)
+    # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
+    record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
+    raise_refusals(violations)
+    return StageResult("fill", build.collection, int(done["table_version"]), time.monotonic() - started), int(done["rows"])
+
+
+def _fill(
+    env: EnvironmentRoot, state: State, row: BuildingShard, version: int, build: Build, epoch: Epoch, jobs: JobRunner
+) -> dict[str, Any]:
+    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op.
+
+    Raises NamesUnderWay, ConcurrentWrite if the shard is past ``version`` by then.
+    """
     number = row.fill_number + 1
     inputs, views = {}, {}
     for source in build.inputs:
@@ -149,6 +165,7 @@ def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, 
         "columns": [column.name for column in build.declaration.fields],
         "text_partitions": list(text_partitions(build.declaration)),
         "mode": "append" if number == 1 else "overwrite",
+        "shard_version": version,
         "txn_app_id": Fence(env_id=state.config.env_id, shard=row.shard, epoch=epoch).app_id,
         "txn_version": epoch * EPOCH_STRIDE + number,
         "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": FILL, "number": number}}),

@@ -49,10 +49,10 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOp
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
 from airflow_provider_schemamig.core.upgrade.plan.planner import NO_HOLD_ENDS
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
-from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
 from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill_all, without_spark
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
+from airflow_provider_schemamig.core.upgrade.prepare.refill import refill_stale
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks.read_only import check_format, preflight, schema_age
 from airflow_provider_schemamig.credentials import blank_typed
@@ -119,14 +119,8 @@ def change(
     """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
 
     def run(leader: LeaderWriter) -> None:
-        until_committed(leader, lambda: refill(leader))
+        until_committed(leader, lambda: refill_stale(leader, jobs, collections))
         run_stages(CHANGE, leader, jobs, collections)
-
-    def refill(leader: LeaderWriter) -> None:
-        stale = stale_fills(env, leader.state, leader.deployment, leader.plan)
-        todo = [name for name in stale if collections is None or name in set(collections)]
-        filling = Filling(env, leader.ledger, leader.deployment, leader.plan, jobs, listen, leader.epoch)
-        leader.results += fill_all(filling, todo)
 
     return _led(env, generation, "change", listen, run)
 

@@ -1,0 +1,188 @@
+"""A replacement's fill at the cut-over: rows that came to what it reads since it ran."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.core.transfer.errors import NeverSettles
+from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from tests.support.lake import Crash, Lake, copy_of, no_spark
+from tests.support.online import OnlineJobs
+from tests.support.rows import tables
+from tests.support.upgrades import two_releases, whole
+
+T, S = "CREATE TABLE t (id BIGINT);", "CREATE TABLE s (id BIGINT);"
+NEW = "CREATE TABLE s (id BIGINT, again BIGINT);"
+FROM_T = 'replacement("s", fill="SELECT id, id AS again FROM {t}")'
+#: What the fill reads -> the tables before and after, and the steps.
+READS = {
+    "another table": (T + S, T + NEW, FROM_T),
+    "its own old table": (S, NEW, 'replacement("s", fill="SELECT id, id AS again FROM {s}")'),
+    "a removed table": (T + S, NEW, f'{FROM_T}, removal("t")'),
+}
+LAST_NOTE = "was filled again while its writers waited"
+
+
+def filled(folder: Path, reads: str, jobs: OnlineJobs, steps: str = "") -> tuple[Lake, str, Generation]:
+    """A lake whose fill ran for 1.1.0 with one row, up to the cut-over; and the collection that the fill reads."""
+    before, after, known = READS[reads]
+    lake = two_releases(folder, before, after, steps or known)
+    source = "s" if reads == "its own old table" else "t"
+    tables.insert(lake.path(source), [{"id": 1}])
+    generation = commands.preflight(lake.env, lake.second, jobs=jobs).generation
+    assert generation is not None
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=jobs)
+    return lake, source, generation
+
+
+def ids(lake: Lake) -> list[int]:
+    return sorted(lake.env.reader("s").arrow()["again"].to_pylist())
+
+
+def just_before_the_seal(write: Callable[[], object]) -> Callable[[Event], None]:
+    def listen(event: Event) -> None:
+        if event.stage == "seal" and not event.done and "writers wait" in (event.note or ""):
+            write()
+
+    return listen
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_refills_rows_that_came_before_the_cut_over_are_in_the_new_table(tmp_path: Path, reads: str) -> None:
+    jobs = OnlineJobs()
+    lake, source, generation = filled(tmp_path, reads, jobs)
+    tables.insert(lake.path(source), [{"id": 2}])
+    found = commands.cutover(lake.env, generation, jobs=jobs)
+    assert (ids(lake), [note for note in found.notes if LAST_NOTE in note]) == ([1, 2], [])
+    whole(lake)
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_refills_the_last_rows_of_what_is_sealed_are_in_the_new_table(tmp_path: Path, reads: str) -> None:
+    jobs = OnlineJobs()
+    lake, source, generation = filled(tmp_path, reads, jobs)
+    listen = just_before_the_seal(lambda: tables.insert(lake.path(source), [{"id": 2}]))
+    notes = " ".join(commands.cutover(lake.env, generation, jobs=jobs, listen=listen).notes)
+    if reads == "another table":  # its writers do not wait
+        assert ids(lake) == [1] and "s: has what t had at version 1; rows came to it since" in notes
+    else:
+        assert ids(lake) == [1, 2] and LAST_NOTE in notes
+    whole(lake)
+
+
+def test_refills_a_snapshot_keeps_its_rows_and_needs_no_spark(tmp_path: Path) -> None:
+    lake, source, generation = filled(tmp_path, "another table", OnlineJobs(), FROM_T.replace('}")', '}", snapshot=True)'))
+    tables.insert(lake.path(source), [{"id": 2}])
+    assert commands.cutover(lake.env, generation, jobs=no_spark).notes == ()
+    assert ids(lake) == [1]
+
+
+def test_refills_start_spark_before_writers_wait(tmp_path: Path) -> None:
+    """Only where what is sealed is read: the other ones need none, if no rows came."""
+    started: list[bool] = []
+
+    class Starts(OnlineJobs):
+        def start(self, options: Mapping[str, str]) -> None:
+            started.append(tables.snapshot(path).sealed)
+
+    lake, _, generation = filled(tmp_path / "own", "its own old table", OnlineJobs())
+    path = lake.path("s")
+    commands.cutover(lake.env, generation, jobs=Starts())
+    assert started == [False]
+    lake, _, generation = filled(tmp_path / "other", "another table", OnlineJobs())
+    commands.cutover(lake.env, generation, jobs=no_spark)
+    assert ids(lake) == [1]
+
+
+def test_refills_that_take_longer_than_writers_may_wait_are_refused_and_nobody_stays_locked_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = OnlineJobs()
+    lake, source, generation = filled(tmp_path, "its own old table", jobs)
+    tables.insert(lake.path(source), [{"id": 2}])
+    seconds = iter(range(0, 100_000, 1000))
+    monkeypatch.setattr("airflow_provider_schemamig.core.upgrade.prepare.fill.time.monotonic", lambda: float(next(seconds)))
+    listen = just_before_the_seal(lambda: tables.insert(lake.path(source), [{"id": 3}]))
+    with pytest.raises(NeverSettles):
+        commands.cutover(lake.env, generation, jobs=jobs, listen=listen)
+    monkeypatch.undo()
+    assert not tables.snapshot(lake.path("s")).sealed
+    commands.cutover(lake.env, generation, jobs=jobs)
+    assert ids(lake) == [1, 2, 3]
+    whole(lake)
+
+
+def test_refills_after_a_restore_that_got_through_the_seal_are_made_anew(tmp_path: Path) -> None:
+    jobs = OnlineJobs()
+    lake, source, generation = filled(tmp_path, "its own old table", jobs)
+    version = tables.newest(lake.path(source))
+
+    def restored(job: str, request: Mapping[str, Any]) -> None:
+        if job == "fill" and tables.snapshot(lake.path(source)).sealed:
+            tables.restore(lake.path(source), version)
+
+    listen = just_before_the_seal(lambda: tables.insert(lake.path(source), [{"id": 2}]))
+    with pytest.raises(SourceTouched):
+        commands.cutover(lake.env, generation, jobs=OnlineJobs(after=restored), listen=listen)
+    commands.cutover(lake.env, generation, jobs=jobs)
+    assert ids(lake) == [1]
+    whole(lake)
+
+
+def test_refills_of_a_twin_that_comes_late_overwrite_no_rows_of_the_tables_users(tmp_path: Path) -> None:
+    """Its `change` found rows that came after the other one's last look; when its driver begins, that one has committed."""
+    lake, source, generation = filled(tmp_path, "another table", OnlineJobs())
+    is_asked, goes_on, late = threading.Event(), threading.Event(), OnlineJobs()
+
+    def waits(job: str, request: Mapping[str, Any]) -> None:
+        is_asked.set()
+        assert goes_on.wait(60)
+
+    late.before = waits
+    twin = threading.Thread(target=commands.change, args=(Environment.open(lake.env.location.uri), generation), kwargs={"jobs": late})
+
+    def rows_come() -> None:
+        tables.insert(lake.path(source), [{"id": 2}])
+        twin.start()
+        assert is_asked.wait(60)
+
+    commands.cutover(lake.env, generation, jobs=no_spark, listen=just_before_the_seal(rows_come))
+    tables.insert(lake.path("s"), [{"id": 9, "again": 9}])
+    goes_on.set()
+    twin.join(60)
+    assert ids(lake) == [1, 9] and [request["mode"] for job, request in late.asked if job == "fill"] == ["overwrite"]
+    whole(lake)
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_refills_die_at_any_write_and_are_made_by_the_next_run(tmp_path: Path, reads: str) -> None:
+    prepared, source, generation = filled(tmp_path, reads, OnlineJobs())
+    tables.insert(prepared.path(source), [{"id": 2}])
+    for number in range(100):
+        lake = copy_of(prepared, tmp_path / f"dies at {number}")
+        path, last = lake.path(source), [{"id": 3}]
+        dying = lake.crashing_at(number)
+        try:
+            listen = just_before_the_seal(functools.partial(tables.insert, path, last))
+            commands.cutover(dying, generation, jobs=OnlineJobs(on_commit=dying.on_write), listen=listen)
+        except Crash:
+            came = [row["id"] for row in tables.snapshot(path).rows]
+            commands.cutover(lake.env, generation, jobs=OnlineJobs())
+            assert ids(lake) == came or (reads == "another table" and ids(lake) == [1, 2]), number
+            whole(lake)
+        else:
+            assert number > 10
+            return
+    raise AssertionError("it never came to its end")
