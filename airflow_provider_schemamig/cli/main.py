@@ -14,6 +14,7 @@ import typer
 
 from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.cli.lazy import LazyCommands, Panels
+from airflow_provider_schemamig.cli.streams import guard_streams, why_stdout_was_lost
 from airflow_provider_schemamig.cli.usage import BlankingGroup, CommandGroup
 
 _PACKAGE = "airflow_provider_schemamig.cli.commands"
@@ -146,10 +147,25 @@ def main() -> None:
     # A short process that mostly imports: the default collector walks the same classes again and again while they are made, and once
     # more at the end. That was a quarter of a plan's start-up. Hardly anything that it makes is a cycle: of 200,000 objects 160 were.
     gc.set_threshold(250_000, 20, 100)
+    guard_streams()
     try:
         app()
+    except SystemExit as ended:
+        raise SystemExit(_code_of(ended)) from None
     finally:
         gc.freeze()
+
+
+def _code_of(ended: SystemExit) -> str | int | None:
+    """Return the exit code; that of a failure where the answer could not be written."""
+    reason = why_stdout_was_lost()
+    if reason is None:
+        return ended.code
+    from airflow_provider_schemamig.cli.output import AnswerNotWritten, console, failure
+
+    lost = failure(AnswerNotWritten(reason=reason))
+    lost.show(console(stderr=True))
+    return ended.code or lost.exit_code
 
 
 if __name__ == "__main__":

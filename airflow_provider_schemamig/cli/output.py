@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import typer
 
 from airflow_provider_schemamig.cli.given import giving
-from airflow_provider_schemamig.cli.library_output import filtered_stderr
 from airflow_provider_schemamig.cli.spark_options import with_settings, with_spark_options
-from airflow_provider_schemamig.exceptions import SchemamigError, refusals_of
+from airflow_provider_schemamig.cli.streams import filtered_stderr
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, refusals_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,6 +104,13 @@ class InternalError(SchemamigError):
     def message(self) -> str:
         detail = f": {self.text.splitlines()[0]}" if self.text.strip() else ""
         return f"{self.kind}{detail}. This is a bug in schemamig."
+
+
+class AnswerNotWritten(Refusal):
+    code = "answer_not_written"
+    message = "stdout cannot be written: {reason}."
+    next_action = "What the command did stands: `schemamig status` shows it. Send its answer to another place."
+    reason: str
 
 
 class Interrupted(SchemamigError):

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.ledger.own_table import Mode, OwnTable
 from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.storage import probe_put_if_absent
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 FOLDER = f"{EnvironmentRoot.SYSTEM_FOLDER}/ledger"
 LOG = f"{FOLDER}/_delta_log"
@@ -118,6 +118,8 @@ class LedgerTable:
 
     def write_failure(self, error: Exception | None, expected: int, commit_id: str) -> SchemamigError:
         """Return what to tell about a commit that is not there, after it was looked for."""
+        if isinstance(error, Refusal):  # the store has said why, and that it is for good
+            return error
         try:
             # What was raised may have been raised on the way to the store; a small write says what is wrong with it.
             probe_put_if_absent(self.env.store(), EnvironmentRoot.SYSTEM_FOLDER)

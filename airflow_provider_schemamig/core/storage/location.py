@@ -69,7 +69,7 @@ class Location:
         if match is None and "://" in text:
             raise _invalid(text, "it is neither a path nor a URI")
         if match is None:
-            return cls(f"file://{os.path.abspath(os.path.expanduser(text))}")
+            return cls(f"file://{_absolute(text)}")
         scheme, rest = match[1].lower(), match[2]
         if scheme not in SCHEMES:
             raise _invalid(text, f"the scheme {scheme} is not one of {', '.join(sorted(SCHEMES))}")
@@ -132,6 +132,13 @@ def with_account(location: Location, options: Mapping[str, str]) -> Location:
 def spark_uri(uri: str) -> str:
     """Return the URI as Hadoop and so Spark spell it: ``s3://`` is ``s3a://`` there."""
     return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
+
+
+def _absolute(text: str) -> str:
+    try:
+        return os.path.abspath(os.path.expanduser(text))
+    except FileNotFoundError:
+        raise _invalid(text, "it is relative, and the working directory is gone") from None
 
 
 def _file_path(text: str, rest: str) -> str:

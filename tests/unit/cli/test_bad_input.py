@@ -314,6 +314,17 @@ def as_a_stranger(*arguments: object) -> tuple[int, Any]:
     return ran.returncode, json.loads(ran.stdout)
 
 
+@pytest.mark.parametrize("command", ["upgrade", "pause"])
+def test_a_ledger_that_may_not_be_written_is_no_conflict(env: Path, new_release: Path, command: str) -> None:
+    log = env / "_schemamig" / "ledger" / "_delta_log"
+    log.chmod(0o555)
+    try:
+        code, document = as_a_stranger(command, "--env", env, *(["--release", new_release] if command == "upgrade" else []))
+    finally:
+        log.chmod(0o755)
+    assert (code, document["error"]["code"]) == (1, "storage_forbidden")
+
+
 def test_a_folder_that_may_not_be_written(env: Path, new_release: Path) -> None:
     before = tree(env)
     folders = [path for path in (env, *env.rglob("*")) if path.is_dir()]

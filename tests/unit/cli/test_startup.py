@@ -47,7 +47,7 @@ def own_modules(*arguments: str) -> set[str]:
 
 
 def test_a_version_imports_no_command() -> None:
-    assert own_modules("--version") == {"cli", "cli.lazy", "cli.main", "cli.usage", "visible"}
+    assert own_modules("--version") == {"cli", "cli.lazy", "cli.main", "cli.streams", "cli.usage", "visible"}
 
 
 @pytest.mark.parametrize(("arguments", "module"), [(["jars", "--help"], "jars"), (["ledger", "dump", "--help"], "ledger.dump")])
