@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from airflow_provider_schemamig.core.schema.changes import AddForeignKey
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
 class NotOnline(Refusal):
-    """A change that rows stand against, and that no operation makes on a live table."""
+    """A change that rows stand against, and that no operation makes on a live table. ``stop``: a release on the way, of several."""
 
     code = "not_online"
-    next_action = "Declare a rewrite (docs/schema-changes.md), or give an added column a default."
     op: str
     path: str
     reason: str
+    stop: str = ""
+
+    @property
+    def next_action(self) -> str:
+        if self.stop:
+            return f"Upgrade to {self.stop} first (with that release's folder): what goes release by release may not go in one."
+        if self.op == AddForeignKey.op:
+            return "Leave the key out of this release, and add it in the next one."
+        return "Declare a rewrite (docs/schema-changes.md), or give an added column a default."
 
     @property
     def message(self) -> str:

@@ -254,7 +254,7 @@ class _Planner(Checks):
         """Refuse an online change beside which another one, the release or the table stands."""
         self._asking.add(number)
         check_beside(change, found.cutover)
-        check_referenced(self._state, chain)
+        check_referenced(self._state, self._target.steps, step.collection, chain)
         try:
             check_on_head(self._head(step), change)
         except (NotOnline, CannotCluster) as refusal:  # its elements are shown all the same
@@ -276,13 +276,21 @@ class _Planner(Checks):
     def refuse_element(self, step: Evolve, refusal: Refusal) -> None:
         """Collect what stands against one online change."""
         refusal.collection = step.collection
-        self._refusals.append(refusal)
+        self._refusals.append(self._with_stop(refusal))
 
     def refuse(self, step: Evolve, refusal: Refusal) -> None:
         """Collect what stands against an evolution; of unusable expressions all, as ``refusal`` is the first of several, maybe."""
         unusable = list(newly_unusable(step.old, step.new)) if isinstance(refusal, UnusableExpression) else []
         refusal.collection = step.collection if isinstance(refusal, UnusableExpression) else refusal.collection or step.collection
-        self._refusals += unusable or [refusal]
+        self._refusals += unusable or [self._with_stop(refusal)]
+
+    def _with_stop(self, refusal: Refusal) -> Refusal:
+        """Name the release before the last one, if there are several: one by one they may go."""
+        target = self._target
+        between = [version for version, _ in target.passed if target.source is not None and target.source < version < target.version]
+        if isinstance(refusal, NotOnline) and between:
+            refusal.stop = str(max(between))
+        return refusal
 
     @property
     def _state(self) -> State:

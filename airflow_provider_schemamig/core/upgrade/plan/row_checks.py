@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.online.operation import Chain, Question
+from airflow_provider_schemamig.core.release.columns import match
+from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 
@@ -18,12 +21,38 @@ def check_of(env: EnvironmentRoot, state: State, collection: CollectionName, que
     return check if question.refers is None else {**check, "referenced_uri": _uri(env, state, question.refers)}
 
 
-def check_referenced(state: State, chain: Chain) -> None:
-    """Raise NotOnline for rows that would refer to a collection that the release before does not have: its table is not in place yet."""
+def check_referenced(state: State, steps: Sequence[MergedStep], own: CollectionName, chain: Chain) -> None:
+    """Raise NotOnline for rows that refer to what is not there before the cut-over, as the release has it: they are asked before that.
+
+    ``own``: the collection of the rows.
+    """
     for operation in chain:
-        if operation.refers is not None and operation.refers not in state.objects:
-            reason = f"{operation.refers} gets its table at the cut-over; add the foreign key in the release after"
+        if operation.refers is None:
+            continue
+        reason = _why_not_there(state, steps, own, operation.refers, operation.refers_columns)
+        if reason:
             raise NotOnline(op=operation.change.op, path=", ".join(operation.columns), reason=reason)
+
+
+def _why_not_there(
+    state: State, steps: Sequence[MergedStep], own: CollectionName, referred: CollectionName, columns: Sequence[ColumnPath]
+) -> str:
+    step = next((step for step in steps if not isinstance(step, Remove) and step.collection == referred), None)
+    if isinstance(step, Replace | RewriteStep):
+        return f"{referred} gets another table at the cut-over"
+    if isinstance(step, Evolve) and step.old.name != referred:
+        return f"{referred} is called {step.old.name} until the cut-over"
+    if referred not in state.objects:
+        return f"{referred} gets its table at the cut-over"
+    if isinstance(step, Evolve) and referred != own:  # of its own columns a change has the names of before
+        origins = match(step.old, step.new, step.renames)
+        for column in columns:
+            before = origins.get(column)
+            if before is None:
+                return f"{referred}.{column} comes with the same release"
+            if before != column:
+                return f"{referred}.{column} is called {before} until the cut-over"
+    return ""
 
 
 def _uri(env: EnvironmentRoot, state: State, collection: CollectionName) -> str:
