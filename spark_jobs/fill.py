@@ -2,10 +2,9 @@
 
 Request: ``shard_uri`` (an existing Delta table), ``storage_options``, ``query`` (Spark SQL over the names in ``inputs``),
 ``inputs`` {view: {"uri", "version" | null for the newest, "projection" (select list), "shard" (optional, names it in the result)}},
-``columns`` (filled by name from the query's), ``mode`` "append" | "overwrite", ``shard_version`` (optional: of the shard; with
-"overwrite", ConcurrentWrite if a commit came after it: the shard may be its users' by now), ``txn_app_id``, ``txn_version``,
-``user_metadata`` (a JSON object as text), ``collection`` (optional, for errors), ``text_partitions`` (optional: see
-``without_texts_kept_as_null``), ``one_partition`` (optional: all rows belong to one partition). Names are validated by the caller.
+``columns`` (filled by name from the query's), ``mode`` "append" | "overwrite", ``txn_app_id``, ``txn_version``, ``user_metadata`` (a
+JSON object as text), ``collection`` (optional, for errors), ``text_partitions`` (optional: see ``without_texts_kept_as_null``),
+``one_partition`` (optional: all rows belong to one partition). Names are validated by the caller.
 
 Result: ``rows`` written, ``table_version`` of the commit, ``inputs`` {shard or view: version read}, ``seconds``, ``skipped``.
 ``skipped``: Delta made no commit because this very fill is in the table already; rows, version and inputs are then that commit's, found
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema.sql import without_texts_kept_as_null
-from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite
 from airflow_provider_schemamig.core.spark.storage_access import session_settings, storage_access
 from spark_jobs.delta_tables import newest_version, register_input, table_fields, table_sql, temporary_views
 from spark_jobs.row_values import select_as
@@ -47,7 +45,6 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         inputs = {source.get("shard", view): register_input(spark, view, source) for view, source in request["inputs"].items()}
         columns = ", ".join(map(quote, request["columns"]))
         query = without_texts_kept_as_null(request["query"], request["columns"], request.get("text_partitions", ()))
-        _check_untouched(spark, request)
         try:
             # Columns and fields are taken by name: two of one type that changed places would go unseen.
             fields = table_fields(spark, request["shard_uri"], request["columns"])
@@ -64,12 +61,3 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": round(time.monotonic() - started, 3),
         "skipped": written.skipped,
     }
-
-
-def _check_untouched(spark: SparkSession, request: Mapping[str, Any]) -> None:
-    known = request.get("shard_version")
-    if known is None or request["mode"] != "overwrite":
-        return
-    newest = newest_version(spark, table_sql(request["shard_uri"]))
-    if newest != known:
-        raise ConcurrentWrite(condition="SHARD_MOVED", detail=f"{request['shard_uri']} is at version {newest}, and was at {known}")

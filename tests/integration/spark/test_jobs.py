@@ -68,16 +68,6 @@ def test_overwrite_replaces_the_rows_and_reads_the_newest_version(lake: Lake) ->
 
 
 @pytest.mark.some(2, of="jobs of Spark")
-def test_a_fill_overwrites_no_table_that_others_wrote_to_meanwhile(lake: Lake) -> None:
-    filled = run(fill_request(lake))
-    lake.spark.sql(f"INSERT INTO {lake.target_sql} SELECT * FROM {lake.target_sql} LIMIT 1")
-    with pytest.raises(errors.ConcurrentWrite, match="is at version 2, and was at 1"):
-        run(fill_request(lake, number=2, mode="overwrite", shard_version=filled["table_version"]))
-    assert len(lake.target()) == 4
-    assert run(fill_request(lake, number=2, mode="overwrite", shard_version=2))["rows"] == 3
-
-
-@pytest.mark.some(2, of="jobs of Spark")
 def test_a_fill_of_no_rows_is_a_commit_and_is_adopted(lake: Lake) -> None:
     request = fill_request(lake, query="SELECT id, 1L AS n FROM s WHERE false")
     assert [(run(request)["rows"], run(request)["skipped"])] == [(0, True)]

@@ -17,7 +17,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import REARRANGING
 from airflow_provider_schemamig.core.release.queries.query import bind, placeholders
-from airflow_provider_schemamig.core.spark.errors import ConcurrentWrite, DuplicateKeys, FillSuperseded, TargetDiverged
+from airflow_provider_schemamig.core.spark.errors import DuplicateKeys, FillSuperseded, TargetDiverged
 from airflow_provider_schemamig.core.spark.rows_digest import NO_ROWS, RowsDigest
 from airflow_provider_schemamig.core.spark.runners import Job, JobRunner
 from tests.support.lake import Crash
@@ -86,8 +86,6 @@ class RowJobs(JobRunner):
 
     def _fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
         base = snapshot(folder_of(request["shard_uri"]))
-        if request["mode"] == "overwrite" and request.get("shard_version", base.version) != base.version:
-            raise ConcurrentWrite(condition="SHARD_MOVED", detail=str(base.path))
         rows = _shaped(self._query(request["query"], self._view(request["query"], request["inputs"])), request["columns"])
         inputs = {source.get("shard", view): source["version"] for view, source in request["inputs"].items()}
         replaced: dict[str, list[Row]] | None = {file: [] for file in base.files} if request["mode"] == "overwrite" else None

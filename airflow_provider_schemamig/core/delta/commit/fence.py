@@ -57,6 +57,11 @@ class Fence:
     def version(self) -> int:
         return self.epoch * EPOCH_STRIDE
 
+    @property
+    def last_version(self) -> int:
+        """Return the version after which no statement of the epoch comes any more."""
+        return self.version + EPOCH_STRIDE - 1
+
     def check(self, commit: LogCommit) -> None:
         """Raise Fenced if the commit is of a later epoch, a fence or one of its statements."""
         self.check_version(max((int(txn["version"]) for txn in commit.txns if txn.get("appId") == self.app_id), default=None))
@@ -139,21 +144,23 @@ def txn_of(app_id: str, version: int) -> RawAction:
     return {"txn": {"appId": app_id, "version": version, "lastUpdated": now_millis()}}
 
 
-def put_fence(store: Store, fence: Fence, tag: Tag) -> int:
+def put_fence(store: Store, fence: Fence, tag: Tag, *, closes: bool = False) -> int:
     """Commit the fence unless the epoch (or a statement of it) is there already; the table version that stands behind it.
 
-    Raises Fenced if a later epoch was there first, UnsupportedFeature, CatalogManagedTable, UnsafeLogStore, TableMissing.
+    ``closes``: against the epoch's own statements, too. Raises Fenced if a later epoch was there first, UnsupportedFeature,
+    CatalogManagedTable, UnsafeLogStore, TableMissing.
     """
     require_safe_log_store(store)
     head = read_head(store)
     check_writable(head.protocol, store.location.uri)
     current = newest_fence(store, head, fence.app_id)
     fence.check_version(current)
-    if current is not None and current >= fence.version:
+    wanted = fence.last_version if closes else fence.version
+    if current is not None and current >= wanted:
         return head.version
-    put = put_txns(store, head, {fence.app_id: fence.version}, tag, fence.check)
+    put = put_txns(store, head, {fence.app_id: wanted}, tag, fence.check)
     if put.version == head.version + 1:
-        seen = None if FORGETS in head.properties else (fence.app_id, fence.version)
+        seen = None if FORGETS in head.properties else (fence.app_id, wanted)
         remember(store, replace(head, version=put.version), put.receipt.tag, is_conditional=True, fence=seen)
     return put.version
 

@@ -12,7 +12,8 @@ from airflow_provider_schemamig.core.online.unfilled import column_filled
 from airflow_provider_schemamig.core.replication.model import EnvId
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.fingerprint import ALGORITHM
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, ROLLBACK, TAIL
+from airflow_provider_schemamig.core.upgrade.prepare.build import FILL
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, ROLLBACK, TAIL
 
 #: Our own work on a shard that brings no row to the collection: it fills or follows another shard, before this one is live or again. The
 #: backfill of a column that is not in use is such work, too.

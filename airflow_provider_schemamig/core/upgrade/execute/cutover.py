@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pendulum
@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
+    BuildingShard,
     IntentKind,
     SealIntent,
     TransitionIntent,
@@ -51,7 +52,15 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import added_in_p
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
-from airflow_provider_schemamig.core.upgrade.prepare.refill import check_filled, fills_of, refill_sealed, refill_stale, warm_up
+from airflow_provider_schemamig.core.upgrade.prepare.refill import (
+    check_closed,
+    check_filled,
+    close_fills,
+    fills_of,
+    refill_sealed,
+    refill_stale,
+    warm_up,
+)
 from airflow_provider_schemamig.core.upgrade.tables.seals import (
     announce_seals,
     check_held,
@@ -72,9 +81,8 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     left = take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
     evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
     swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None), left)
-    followed, fills = _follow_until_near(leader, swaps, jobs)
     to_seal = [stage for stage in stages if isinstance(stage, s.Seal)]
-    warm_up(leader, shards_to_seal(leader, to_seal).values(), jobs)
+    followed, fills = _follow_until_near(leader, swaps, shards_to_seal(leader, to_seal).values(), jobs)
     allow = unless_paused(leader, "cutover")
     seals = _announced(leader, to_seal, allow)
     shards = {intent.shard for intent in seals}
@@ -85,14 +93,16 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
         refill_sealed(leader, jobs, shards, fills)
         caught_up = catch_up(leader, followed, jobs)
+        check_time(leader, seals)  # before tables get other names
         others = [item.transition for item in evolved if item.transition is not None and item.swap is None]
         moved = commit_transitions(leader, IntentKind.CUTOVER, others, allow)
         copy_checkpoints(leader)
         moved |= swaps.make(allow)
         check_untouched(leader, caught_up)
         check_filled(leader, shards)
+        closed = close_fills(leader)
         ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
-        _commit(leader, ends, seals, caught_up, swaps, allow)
+        _commit(leader, ends, seals, caught_up, closed, swaps, allow)
         leader.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
         leader.notes.extend(swaps.note())
         leader.notes.extend(remember_seals(leader, seals, sealed_at))
@@ -105,19 +115,19 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
 
 
 def _follow_until_near(
-    leader: LeaderWriter, swaps: Swaps, jobs: Callable[[], JobRunner]
+    leader: LeaderWriter, swaps: Swaps, to_seal: Collection[ShardId], jobs: Callable[[], JobRunner]
 ) -> tuple[list[CaughtUpRewrite], Mapping[CollectionName, float]]:
-    """Do all that takes long, while everybody reads and writes; returns the rewrites, and for how long fills that ran again took."""
+    """Do all that takes long, while everybody reads and writes; returns the rewrites, and for how long fills may take that run again."""
     if leader.plan.of_kind(s.Copy) or swaps.all or fills_of(leader):
         unseal_all(leader, held_seals(leader))
     swaps.wait()
     swaps.fill_until_near()
     complete_copies(leader, jobs)
-    fills = refill_stale(leader, jobs)
+    fills = refill_stale(leader, jobs, sealed=to_seal)
     check_built(leader.env, leader.state, leader.deployment, leader.plan)  # a fill that ran again may have been refused
     followed = follow_all(leader, jobs)
     swaps.fill_until_near()
-    return followed, fills
+    return followed, warm_up(leader, to_seal, jobs, fills)
 
 
 def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> tuple[SealIntent, ...]:
@@ -236,6 +246,7 @@ def _commit(
     evolved: Sequence[EvolvedTable],
     seals: Sequence[SealIntent],
     followed: Sequence[CaughtUpRewrite],
+    closed: Sequence[BuildingShard],
     swaps: Swaps,
     allow: Allow,
 ) -> None:
@@ -252,6 +263,7 @@ def _commit(
         check_time(leader, seals)
         swaps.check(state)
         check_current(leader, state, followed)
+        check_closed(state, closed)
         return one_each([*updates_of(leader, state, evolved, seals, sealed), *swaps.forget_force(state)])
 
     leader.append(decide)

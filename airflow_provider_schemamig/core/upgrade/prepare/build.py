@@ -16,13 +16,15 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.create import create_table
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
-from airflow_provider_schemamig.core.delta.log.listing import LOG
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.listing import LOG, list_log, read_commit
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.own_places import shard_folder, shard_id
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
@@ -32,6 +34,8 @@ from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
 from airflow_provider_schemamig.exceptions import raise_refusals
 
+#: What a commit that fills a replacement shard calls itself.
+FILL = "fill"
 #: Read-only mode has no epoch; its shards belong to one generation alone.
 NO_EPOCH = Epoch(0)
 
@@ -152,15 +156,29 @@ def stale_fills(env: EnvironmentRoot, state: State, deployment: Deployment, plan
 def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> bool:
     if build.fill is None or row.filled_rows is None:
         return build.fill is not None
-    return bool(moved_inputs(env, state, build, row))
+    return last_fill(table_store(env, state, row.shard)) != row.fill_number or bool(moved_inputs(env, state, build, row))
+
+
+def last_fill(store: ReadStore) -> int:
+    """Return the number of the newest fill whose rows are in a shard, 0 if there is none: that of a killed process may be in no ledger."""
+    for version in range(list_log(store).version, 0, -1):
+        about = read_commit(store, version).about
+        if about is not None and about.get("action") == FILL:
+            return int(about["number"])
+    return 0
 
 
 def moved_inputs(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> dict[ShardId, int]:
-    """Return the inputs that got rows since a fill read them, with the versions that it read; none for ``snapshot=True``."""
+    """Return the inputs that got rows since a fill read them, with the versions that it read; none for ``snapshot=True``.
+
+    Raises AnotherTable.
+    """
 
     def is_moved(shard: ShardId, version: int) -> bool:
+        store = table_store(env, state, shard)
+        read_head(store)  # raises AnotherTable for one that was dropped and made anew: its versions begin anew, too
         try:
-            return rows_changed_since(table_store(env, state, shard), version)
+            return rows_changed_since(store, version)
         except LogTruncated:  # nobody can tell any more
             return True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pendulum
 
@@ -156,12 +157,25 @@ def check_source(env: EnvironmentRoot, state: State, stage: Copy, reached: int) 
     return ()
 
 
-def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
+class _Builder(Protocol):
+    """What makes the rows of a new shard: a copy or a fill."""
+
+    @property
+    def env(self) -> EnvironmentRoot: ...
+    @property
+    def ledger(self) -> LedgerWriter: ...
+    @property
+    def deployment(self) -> Deployment: ...
+    @property
+    def listen(self) -> Listener: ...
+
+
+def begin_anew(copying: _Builder, row: BuildingShard, why: str, stage: str = "copy") -> State:
     """Give the copy ``row`` up and begin in a new shard: a killed driver that still writes does so into the old one.
 
-    ``row`` is the copy that was worked on. If a twin gave it up already, or committed it, there is nothing to give up.
+    ``row`` is the copy (or the fill) that was worked on. If a twin gave it up already, or committed it, there is nothing to give up.
     """
-    copying.listen(Event("copy", copying.stage.collection, note=f"starts again: {why}"))
+    copying.listen(Event(stage, row.collection, note=f"starts again: {why}"))
 
     def decide(state: State) -> Sequence[Update]:
         known = state.replacements.get((row.collection, row.version, row.generation))
@@ -169,7 +183,7 @@ def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
             return []
         attempt = known.attempt + 1
         shard = new_shard(state, row.collection, copying.deployment, attempt)
-        return [Put(shard), Put(replace(known, shard=shard.shard, attempt=attempt, fill_inputs=(), filled_rows=None))]
+        return [Put(shard), Put(replace(known, shard=shard.shard, attempt=attempt, fill_number=0, fill_inputs=(), filled_rows=None))]
 
     state = copying.ledger.transact(decide)
     if was_begun_anew(state, row) and _is_building(state, row.shard):
@@ -177,7 +191,7 @@ def begin_anew(copying: Copying, row: BuildingShard, why: str) -> State:
         check_deletable(copying.env, state, [given_up])
         left = left_alone(copying.env, state, [given_up])
         if row.shard in left:
-            copying.listen(Event("copy", copying.stage.collection, note=left_note(given_up, left[row.shard])))
+            copying.listen(Event(stage, row.collection, note=left_note(given_up, left[row.shard])))
         else:
             delete_table(copying.env, given_up)
         state = copying.ledger.transact(lambda state: [Drop(Shard, row.shard)] if _is_building(state, row.shard) else [])

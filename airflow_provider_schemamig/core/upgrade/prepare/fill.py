@@ -10,7 +10,8 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence
+from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
+from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, newest_fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
@@ -28,12 +29,11 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, fence_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
-from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, record_fill, replacement_key
-from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, copy_rows, unless_over
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import FILL
+from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, NO_EPOCH, make_table, moved_inputs, record_fill, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, begin_anew, copy_rows, unless_over
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 #: Makes the runner when the first stage needs Spark; schema-only work never calls it.
@@ -124,29 +124,49 @@ def fill(filling: Filling, build: Build) -> tuple[StageResult, int]:
 
     Raises WrongState if the generation was given up or committed meanwhile, DataViolation.
     """
-    env, started = filling.env, time.monotonic()
-    before = filling.ledger.state().replacements.get(replacement_key(build.collection, filling.deployment))
-    if before is None:
-        raise NotBuilt(collection=build.collection)
-    # Looked at before the ledger is: what comes to the table after a commit that is not in the ledger yet comes after this version.
-    version = read_head(table_store(env, filling.ledger.state(), before.shard)).version
-    state, jobs = unless_over(filling.ledger, filling.deployment.generation, build.collection, "fill"), filling.jobs()
-    row = state.replacements[replacement_key(build.collection, filling.deployment)]
-    done = _fill(env, state, row, version, build, filling.epoch, jobs)
+    started = time.monotonic()
+    done = _filled(filling, build)
+    if done["skipped"]:  # by a process that died before it wrote that down; what it read may be hours old
+        state = filling.ledger.state()
+        row = state.replacements.get(replacement_key(build.collection, filling.deployment))
+        if row is not None and moved_inputs(filling.env, state, build, row):
+            done = _filled(filling, build)
+    return StageResult("fill", build.collection, int(done["table_version"]), time.monotonic() - started), int(done["rows"])
+
+
+def _filled(filling: Filling, build: Build) -> dict[str, Any]:
+    env, jobs = filling.env, filling.jobs()
+    state, row = _open_shard(filling, build)
+    done = _fill(env, state, row, build, filling.epoch, jobs)
     violations = key_violations(env, state, row, build.declaration, jobs)
     # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
     record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
     raise_refusals(violations)
-    return StageResult("fill", build.collection, int(done["table_version"]), time.monotonic() - started), int(done["rows"])
+    return done
 
 
-def _fill(
-    env: EnvironmentRoot, state: State, row: BuildingShard, version: int, build: Build, epoch: Epoch, jobs: JobRunner
-) -> dict[str, Any]:
-    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op.
+def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard]:
+    """Return the shard to fill: another one, if a cut-over that came to nothing has closed it (``refill.close_fills``)."""
+    env, key = filling.env, replacement_key(build.collection, filling.deployment)
+    state = unless_over(filling.ledger, filling.deployment.generation, build.collection, "fill")
+    row = state.replacements.get(key)
+    if row is None:
+        raise NotBuilt(collection=build.collection)
+    if is_closed(env, state, row, filling.epoch):
+        state = begin_anew(filling, row, "a cut-over closed its table, and was not committed", "fill")
+        row = state.replacements[key]
+        make_table(env, state, row.shard, build.declaration, Tag(filling.deployment.generation, filling.epoch, "build"))
+    return state, row
 
-    Raises NamesUnderWay, ConcurrentWrite if the shard is past ``version`` by then.
-    """
+
+def is_closed(env: EnvironmentRoot, state: State, row: BuildingShard, epoch: Epoch) -> bool:
+    """Return whether the shard takes no fill of the epoch any more."""
+    store, fence = table_store(env, state, row.shard), fence_of(state, row.shard, epoch)
+    return newest_fence(store, read_head(store), fence.app_id) == fence.last_version
+
+
+def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, epoch: Epoch, jobs: JobRunner) -> dict[str, Any]:
+    """Run the fill job; its txn number makes a repeated or late run of the same number a no-op. Raises NamesUnderWay."""
     number = row.fill_number + 1
     inputs, views = {}, {}
     for source in build.inputs:
@@ -165,8 +185,7 @@ def _fill(
         "columns": [column.name for column in build.declaration.fields],
         "text_partitions": list(text_partitions(build.declaration)),
         "mode": "append" if number == 1 else "overwrite",
-        "shard_version": version,
-        "txn_app_id": Fence(env_id=state.config.env_id, shard=row.shard, epoch=epoch).app_id,
+        "txn_app_id": fence_of(state, row.shard, epoch).app_id,
         "txn_version": epoch * EPOCH_STRIDE + number,
         "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": FILL, "number": number}}),
     }

@@ -25,8 +25,6 @@ from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, repl
 
 #: Names of the chains in the target's log.
 COPY, TAIL, ROLLBACK = "copy", "tail", "rollback"
-#: What a commit that fills a replacement shard calls itself.
-FILL = "fill"
 
 
 @dataclass(frozen=True, slots=True)

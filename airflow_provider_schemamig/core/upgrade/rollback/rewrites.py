@@ -26,7 +26,8 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
-from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, FILL, TAIL, RewriteRollback, backward_transfer
+from airflow_provider_schemamig.core.upgrade.prepare.build import FILL
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, RewriteRollback, backward_transfer
 from airflow_provider_schemamig.core.upgrade.rollback.errors import KeysTaken, RollbackFilesGone, RowsNotFound
 
 

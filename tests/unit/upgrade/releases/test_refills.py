@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.core.progress import Event, silent
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from tests.support.lake import Crash, Lake, copy_of, no_spark
@@ -141,7 +146,8 @@ def test_refills_after_a_restore_that_got_through_the_seal_are_made_anew(tmp_pat
     whole(lake)
 
 
-def test_refills_of_a_twin_that_comes_late_overwrite_no_rows_of_the_tables_users(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [True, False], ids=["its users wrote", "nobody wrote yet"])
+def test_refills_of_a_twin_that_comes_late_change_nothing_of_the_table_that_is_its_users_by_then(tmp_path: Path, written: bool) -> None:
     """Its `change` found rows that came after the other one's last look; when its driver begins, that one has committed."""
     lake, source, generation = filled(tmp_path, "another table", OnlineJobs())
     is_asked, goes_on, late = threading.Event(), threading.Event(), OnlineJobs()
@@ -159,10 +165,92 @@ def test_refills_of_a_twin_that_comes_late_overwrite_no_rows_of_the_tables_users
         assert is_asked.wait(60)
 
     commands.cutover(lake.env, generation, jobs=no_spark, listen=just_before_the_seal(rows_come))
-    tables.insert(lake.path("s"), [{"id": 9, "again": 9}])
+    if written:
+        tables.insert(lake.path("s"), [{"id": 9, "again": 9}])
     goes_on.set()
     twin.join(60)
-    assert ids(lake) == [1, 9] and [request["mode"] for job, request in late.asked if job == "fill"] == ["overwrite"]
+    assert ids(lake) == ([1, 9] if written else [1])
+    assert [request["mode"] for job, request in late.asked if job == "fill"] == ["overwrite"]
+    whole(lake)
+
+
+def test_refills_that_a_killed_process_made_are_looked_at_again(tmp_path: Path) -> None:
+    """It died before it wrote them down, and rows came for hours."""
+    lake, source, generation = filled(tmp_path, "another table", OnlineJobs())
+    tables.insert(lake.path(source), [{"id": 2}])
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if moment == "after":
+            raise Crash("its answer is lost")
+
+    with pytest.raises(Crash):
+        commands.cutover(lake.env, generation, jobs=OnlineJobs(on_commit=dies))
+    tables.insert(lake.path(source), [{"id": 3}])
+    assert commands.cutover(lake.env, generation, jobs=OnlineJobs()).notes == ()
+    assert ids(lake) == [1, 2, 3]
+    whole(lake)
+
+
+def test_refills_of_a_table_that_is_renamed_already_do_not_stop_a_killed_cut_over(tmp_path: Path) -> None:
+    first, second = "CREATE TABLE t (id BIGINT, a BIGINT);" + S, "CREATE TABLE t (id BIGINT, b BIGINT);" + NEW
+    lake = two_releases(tmp_path, first, second, f'{FROM_T}, evolution("t", rename={{"a": "b"}})')
+    tables.insert(lake.path("t"), [{"id": 1, "a": 1}])
+    generation = commands.preflight(lake.env, lake.second, jobs=OnlineJobs()).generation
+    assert generation is not None
+    commands.promote(lake.env, generation)
+    commands.expand(lake.env, generation)
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if "b" in {field["name"] for field in tables.snapshot(lake.path("t")).fields}:
+            raise Crash("its table has the new name")
+
+    with pytest.raises(Crash):
+        commands.cutover(replace(lake.env, on_write=dies), generation, jobs=OnlineJobs())
+    tables.insert(lake.path("t"), [{"id": 2, "b": 2}])
+    assert "rows came to it since" in str(commands.cutover(lake.env, generation, jobs=OnlineJobs()).notes)
+    whole(lake)
+
+
+@pytest.mark.parametrize("moment", ["before", "at the seal"])
+def test_refills_read_no_other_table_that_was_made_in_place(tmp_path: Path, moment: str) -> None:
+    lake, source, generation = filled(tmp_path, "another table", OnlineJobs())
+    path = lake.path(source)
+
+    def made_anew() -> None:
+        shutil.rmtree(path)
+        write_deltalake(str(path), pa.table({"id": pa.array([77], pa.int64())}))
+
+    listen = just_before_the_seal(made_anew)
+    if moment == "before":
+        made_anew()
+        listen = silent
+    with pytest.raises(AnotherTable):
+        commands.cutover(lake.env, generation, jobs=OnlineJobs(), listen=listen)
+    assert lake.version == "1.0.0"
+
+
+def test_refills_after_a_cut_over_that_closed_the_table_begin_another_one(tmp_path: Path) -> None:
+    """It died right before its commit, and rows came to what it sealed."""
+    jobs = OnlineJobs()
+    lake, source, generation = filled(tmp_path, "its own old table", jobs)
+    before = lake.state.replacements
+
+    def is_closed() -> bool:
+        (row,) = before.values()
+        uri = lake.env.table_location(lake.state.shards[row.shard].uri).local_path
+        assert uri is not None
+        return any("fence" in str(action) for action in tables.commit_at(uri, tables.newest(uri)))
+
+    def dies(moment: str, what: str, key: str) -> None:
+        if is_closed():
+            raise Crash("right before its commit")
+
+    with pytest.raises(Crash):
+        commands.cutover(replace(lake.env, on_write=dies), generation, jobs=jobs)
+    commands.change(lake.env, generation, jobs=jobs)  # nothing is stale: the shard stays
+    assert lake.state.replacements == before
+    commands.cutover(lake.env, generation, jobs=jobs, listen=just_before_the_seal(lambda: tables.insert(lake.path(source), [{"id": 2}])))
+    assert lake.state.replacements != before and ids(lake) == [1, 2]
     whole(lake)
 
 
