@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from airflow_provider_schemamig.core.schema.changes import AddForeignKey
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
 class NotOnline(Refusal):
-    """A change that rows stand against, and that no operation makes on a live table. ``stop``: a release on the way, of several."""
+    """A change that rows stand against, and that no operation makes on a live table.
+
+    ``is_early``: a later release may have it. ``stop``: a release on the way, of several.
+    """
 
     code = "not_online"
     op: str
     path: str
     reason: str
+    is_early: bool = False
     stop: str = ""
 
     @property
     def next_action(self) -> str:
         if self.stop:
             return f"Upgrade to {self.stop} first (with that release's folder): what goes release by release may not go in one."
-        if self.op == AddForeignKey.op:
+        if self.is_early:
             return "Leave the key out of this release, and add it in the next one."
         return "Declare a rewrite (docs/schema-changes.md), or give an added column a default."
 

@@ -88,6 +88,8 @@ def test_by_key_what_went_has_to_be_of_the_very_row_of_the_target(rewrite: Rewri
     hi = rewrite.version()
     changed = rewrite.apply("b", rewrite.changes(kind, lo, hi), lo, hi, **asks)
     assert (changed["inserted"], changed["deleted"]) == (2, 1)
+    if len(cases) == 1:
+        return
     # A later link finds what that one brought, and updated; what was made of the table before it is asked as it was then.
     lo, made_at = hi, rewrite.version("b") - 1
     rewrite.sql("DELETE FROM {s} WHERE id = 8")

@@ -155,7 +155,7 @@ class _Asked:
             to = self._columns(key, key.to, names)
             return ReferencedRows(key.rule, columns, None, to, self.mode is not Mode.OVERWRITE, self.written.issuperset(to))
         if key.collection not in state.objects:
-            raise Unfit(columns[0], f"refers to {key.collection}, which has no table")
+            raise Unfit(columns[0], f"refers to {key.collection}, which has no table (adopt it, or upgrade to a release without the key)")
         shard = state.shard_of(key.collection)
         store = self.env.table_store(shard.uri, shard.table_id)
         head = read_head(store)

@@ -9,7 +9,7 @@ The folder is written first, release.toml last; a process that dies in between i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import known
+from airflow_provider_schemamig.core.release.sql.alter.paths import referring
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
@@ -35,6 +36,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import close_expire
 from airflow_provider_schemamig.core.upgrade.drift.accepted import Taken, in_release, taken_back, target_from_here, unreleased_after
 from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
+    dropped,
     foreign_changes,
     refused_by_evolution,
     reversal,
@@ -151,11 +153,20 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
         if step.untold:
             raise _cannot(env, state, foreign, step.untold)
         step.check()
+        if referred := tuple(_referred(state, foreign)):
+            raise _cannot(env, state, foreign, referred)
         return Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
         raise _cannot(env, state, foreign, (refusal.message.rstrip("."),)) from refusal
+
+
+def _referred(state: State, foreign: Foreign) -> Iterator[str]:
+    """Yield which other collections' foreign keys would be other ones: those steps nobody can infer from this table."""
+    declared = {name: state.entry(name).declared for name in state.objects}
+    for path in (*foreign.renames, *dropped(foreign)):
+        yield from (f"{path} is used by {key}" for key in referring(foreign.entry.declared, path, declared))
 
 
 def _cannot(env: EnvironmentRoot, state: State, foreign: Foreign, reasons: Sequence[str]) -> CannotAccept:

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create
+from airflow_provider_schemamig.core.release.sql.alter.paths import referring
 from airflow_provider_schemamig.core.schema.fingerprint import set_fingerprint
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
@@ -54,7 +55,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
     name = CollectionName(collection)
     started = pendulum.now("UTC")
     uri: str | None = None
-    forgotten = ""
+    forgotten: list[str] = []
 
     def decide(state: State) -> Sequence[Update]:
         nonlocal uri, forgotten
@@ -70,7 +71,9 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
         if used is not None:
             raise used
         uri = _place(env, state.shard_of(name).uri)
-        forgotten = "its pause or limit is forgotten, too" if name in state.controls else ""
+        forgotten = ["its pause or limit is forgotten, too"] if name in state.controls else []
+        for key in referring(state.entry(name).declared, None, {other: state.entry(other).declared for other in state.objects}):
+            forgotten.append(f"{key}: schemamig's writers write no rows there until {name} is adopted again or a release drops the key")
         return [*_forgotten(state, name), *ended]
 
     state = LedgerWriter(env).transact(decide)
@@ -78,7 +81,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
         return UnmanagedTable(name, None)
     generation = state.leader.generation if state.leader is not None else None
     note = append_history(env, HistoryEntry.ended("unmanage", started, collection=name, generation=generation, detail=uri))
-    return UnmanagedTable(name, uri, tuple(text for text in (forgotten, note) if text))
+    return UnmanagedTable(name, uri, (*forgotten, *([note] if note else [])))
 
 
 def _place(env: EnvironmentRoot, shard_uri: str) -> str:

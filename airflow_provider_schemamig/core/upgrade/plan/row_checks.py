@@ -31,7 +31,7 @@ def check_referenced(state: State, steps: Sequence[MergedStep], own: CollectionN
             continue
         reason = _why_not_there(state, steps, own, operation.refers, operation.refers_columns)
         if reason:
-            raise NotOnline(op=operation.change.op, path=", ".join(operation.columns), reason=reason)
+            raise NotOnline(op=operation.change.op, path=", ".join(operation.columns), reason=reason, is_early=True)
 
 
 def _why_not_there(

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.access.errors import WriterFenced
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support.lake import Crash
+from tests.support.lake import Crash, Lake
 from tests.support.rows import tables
+from tests.support.tables import foreign
 from tests.support.upgrades import refused, two_releases
 
 
@@ -80,3 +84,35 @@ def test_an_accept_that_comes_between_the_two_writes_of_a_revert(tmp_path: Path,
         commands.accept(replace(lake.env, on_write=hook), folder)
     assert commands.revert(lake.env, "u", allow_lossy=True).changes
     assert commands.status(lake.env).drifted == ()
+
+
+Z = "CREATE TABLE z (id BIGINT NOT NULL, w BIGINT, PRIMARY KEY (id));"
+T = "CREATE TABLE t (id BIGINT, ref BIGINT, FOREIGN KEY (ref) REFERENCES z);"
+
+
+def referred_to(folder: Path) -> Lake:
+    """z, whose columns may be renamed by anybody since a release did, and t, which refers to it."""
+    lake = two_releases(folder, Z + T, Z.replace("w BIGINT", "v BIGINT") + T, 'evolution("z", rename={"w": "v"})')
+    lake.upgrade(lake.second, hold=timedelta(0))
+    return lake
+
+
+def test_an_accept_of_what_a_foreign_key_refers_to_is_refused_where_its_ways_are_shown(tmp_path: Path) -> None:
+    lake, folder = referred_to(tmp_path), tmp_path / "release"
+    shutil.copytree(lake.second, folder)
+    foreign.rename_column(lake.path("z"), "id", "pk")
+    wanted = "id is used by FOREIGN KEY (ref) REFERENCES z of t"
+    assert wanted in str(commands.drift_document(lake.env))
+    with refused("cannot_accept", "z") as found:
+        commands.accept(lake.env, folder)
+    assert wanted in str(found[0])
+    commands.revert(lake.env, "z")
+    assert commands.status(lake.env).drifted == ()
+
+
+def test_an_unmanaged_table_that_a_foreign_key_refers_to_says_who_cannot_write(tmp_path: Path) -> None:
+    lake = referred_to(tmp_path)
+    (note,) = commands.unmanage(lake.env, "z").notes
+    assert note.startswith("FOREIGN KEY (ref) REFERENCES z of t: schemamig's writers write no rows there")
+    with pytest.raises(WriterFenced, match="adopt it, or upgrade to a release without the key"):
+        lake.env.writer("t").append(pa.table({"id": [1], "ref": [1]}))
