@@ -62,8 +62,11 @@ def _lenient(descriptor: int, like: TextIO) -> TextIO:
 
 
 def why_stdout_was_lost() -> str | None:
-    """Return why something of stdout could not be written; None if all of it was."""
-    sys.stdout.flush()
+    """Return why something of stdout could not be written; None if all of it was, or its reader went away."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)  # the interpreter flushes again
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     failure = raw.failure if isinstance(raw, _Remembering) else None
     return None if failure is None else os.strerror(failure.errno or 0).lower()

@@ -73,6 +73,10 @@ def test_streams_whose_reader_went_away_end_the_command(lines: tuple[str, str], 
     assert run(f"{lines[1]} --watch 2>&1 | head -1; true", tmp_path)[0] == 0
 
 
+def test_streams_whose_reader_never_looked_are_no_traceback(tmp_path: Path) -> None:
+    assert run("schemamig --version | true", tmp_path)[2] == ""
+
+
 def test_help_that_cannot_be_written_is_no_traceback(tmp_path: Path) -> None:
     code, _, stderr = run("schemamig --help >/dev/full", tmp_path)
     assert (code, "Traceback" in stderr, "answer_not_written" in stderr) == (1, False, True)

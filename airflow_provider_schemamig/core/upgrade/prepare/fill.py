@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, fence_of, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, fence_of, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, NO_EPOCH, make_table, moved_inputs, record_fill, replacement_key
@@ -136,8 +136,8 @@ def fill(filling: Filling, build: Build) -> tuple[StageResult, int]:
 
 def _filled(filling: Filling, build: Build) -> dict[str, Any]:
     env, jobs = filling.env, filling.jobs()
-    state, row = _open_shard(filling, build)
-    done = _fill(env, state, row, build, filling.epoch, jobs)
+    state, row, epoch = _open_shard(filling, build)
+    done = _fill(env, state, row, build, epoch, jobs)
     violations = key_violations(env, state, row, build.declaration, jobs)
     # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
     record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
@@ -145,18 +145,26 @@ def _filled(filling: Filling, build: Build) -> dict[str, Any]:
     return done
 
 
-def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard]:
-    """Return the shard to fill: another one, if a cut-over that came to nothing has closed it (``refill.close_fills``)."""
+def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, Epoch]:
+    """Return the shard to fill, and in which epoch: another one, if a cut-over that came to nothing has closed it (``refill.close_fills``).
+
+    An ``upgrade`` that goes on fills what a leader's task had refused: not in read-only mode, of which Delta takes no number any more.
+    """
     env, key = filling.env, replacement_key(build.collection, filling.deployment)
     state = unless_over(filling.ledger, filling.deployment.generation, build.collection, "fill")
+    leads = state.leader is not None and state.is_promoted and state.leader.generation == filling.deployment.generation
+    epoch = filling.epoch or (state.leader.epoch if leads and state.leader is not None else NO_EPOCH)
     row = state.replacements.get(key)
     if row is None:
         raise NotBuilt(collection=build.collection)
-    if is_closed(env, state, row, filling.epoch):
+    tag = Tag(filling.deployment.generation, epoch, "build")
+    if head_or_none(table_store(env, state, row.shard)) is None:  # whoever began it anew died before it was made
+        make_table(env, state, row.shard, build.declaration, tag)
+    elif is_closed(env, state, row, epoch):
         state = begin_anew(filling, row, "a cut-over closed its table, and was not committed", "fill")
         row = state.replacements[key]
-        make_table(env, state, row.shard, build.declaration, Tag(filling.deployment.generation, filling.epoch, "build"))
-    return state, row
+        make_table(env, state, row.shard, build.declaration, tag)
+    return state, row, epoch
 
 
 def is_closed(env: EnvironmentRoot, state: State, row: BuildingShard, epoch: Epoch) -> bool:
@@ -184,7 +192,7 @@ def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, 
         "inputs": inputs,
         "columns": [column.name for column in build.declaration.fields],
         "text_partitions": list(text_partitions(build.declaration)),
-        "mode": "append" if number == 1 else "overwrite",
+        "mode": "append" if number == 1 and epoch == NO_EPOCH else "overwrite",
         "txn_app_id": fence_of(state, row.shard, epoch).app_id,
         "txn_version": epoch * EPOCH_STRIDE + number,
         "user_metadata": canonical({"schemamig": {"generation": row.generation, "epoch": epoch, "action": FILL, "number": number}}),

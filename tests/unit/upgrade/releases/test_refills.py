@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event, silent
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
-from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, SourceTouched
 from tests.support.lake import Crash, Lake, copy_of, no_spark
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
@@ -229,28 +229,77 @@ def test_refills_read_no_other_table_that_was_made_in_place(tmp_path: Path, mome
     assert lake.version == "1.0.0"
 
 
-def test_refills_after_a_cut_over_that_closed_the_table_begin_another_one(tmp_path: Path) -> None:
-    """It died right before its commit, and rows came to what it sealed."""
-    jobs = OnlineJobs()
-    lake, source, generation = filled(tmp_path, "its own old table", jobs)
-    before = lake.state.replacements
-
-    def is_closed() -> bool:
-        (row,) = before.values()
-        uri = lake.env.table_location(lake.state.shards[row.shard].uri).local_path
-        assert uri is not None
-        return any("fence" in str(action) for action in tables.commit_at(uri, tables.newest(uri)))
+def killed_once_it_was_closed(folder: Path) -> tuple[Lake, Path, Generation]:
+    """A cut-over that died right before its commit; and the old table, which the fill reads."""
+    lake, source, generation = filled(folder, "its own old table", OnlineJobs())
 
     def dies(moment: str, what: str, key: str) -> None:
-        if is_closed():
+        if any("fence" in str(action) for action in tables.commit_at(new_table(lake), tables.newest(new_table(lake)))):
             raise Crash("right before its commit")
 
     with pytest.raises(Crash):
-        commands.cutover(replace(lake.env, on_write=dies), generation, jobs=jobs)
-    commands.change(lake.env, generation, jobs=jobs)  # nothing is stale: the shard stays
+        commands.cutover(replace(lake.env, on_write=dies), generation, jobs=OnlineJobs())
+    return lake, lake.path(source), generation
+
+
+def new_table(lake: Lake) -> Path:
+    (row,) = lake.state.replacements.values()
+    found = lake.env.table_location(lake.state.shards[row.shard].uri).local_path
+    assert found is not None
+    return found
+
+
+def test_refills_after_a_cut_over_that_closed_the_table_begin_another_one(tmp_path: Path) -> None:
+    lake, old, generation = killed_once_it_was_closed(tmp_path)
+    before = lake.state.replacements
+    commands.change(lake.env, generation, jobs=OnlineJobs())  # nothing is stale: the shard stays
     assert lake.state.replacements == before
-    commands.cutover(lake.env, generation, jobs=jobs, listen=just_before_the_seal(lambda: tables.insert(lake.path(source), [{"id": 2}])))
+    listen = just_before_the_seal(lambda: tables.insert(old, [{"id": 2}]))
+    commands.cutover(lake.env, generation, jobs=OnlineJobs(), listen=listen)
     assert lake.state.replacements != before and ids(lake) == [1, 2]
+    whole(lake)
+
+
+@pytest.mark.parametrize("again", ["cutover", "upgrade"])
+@pytest.mark.parametrize("dead", ["before its table was made", "before its fill was written down"])
+def test_refills_of_another_table_that_was_begun_by_a_killed_process_go_on(tmp_path: Path, dead: str, again: str) -> None:
+    lake, _, generation = killed_once_it_was_closed(tmp_path)
+    closed = new_table(lake)
+
+    def dies(*moment: Any) -> None:
+        if dead.startswith("before its table") and new_table(lake) != closed:
+            raise Crash(dead)
+
+    def filled_by_then(job: str, request: Mapping[str, Any]) -> None:
+        if job == "fill" and dead.startswith("before its fill"):
+            raise Crash(dead)
+
+    with pytest.raises(Crash):
+        commands.cutover(replace(lake.env, on_write=dies), generation, jobs=OnlineJobs(after=filled_by_then))
+    if again == "upgrade":
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    else:
+        commands.cutover(lake.env, generation, jobs=OnlineJobs())
+        commands.cleanup(lake.env, generation)  # of the one that was given up
+    assert ids(lake) == [1]
+    whole(lake)
+
+
+def test_refills_that_were_refused_after_promotion_are_made_by_the_next_upgrade(tmp_path: Path) -> None:
+    """Its read-only part made them in no epoch, whose numbers Delta takes no more."""
+    lake = two_releases(tmp_path, T + S, T + NEW.replace("id BIGINT", "id BIGINT NOT NULL PRIMARY KEY"), FROM_T)
+    tables.insert(lake.path("t"), [{"id": 1}])
+    version = tables.newest(lake.path("t"))
+
+    def twice(event: Event) -> None:
+        if event.stage == "promote" and tables.newest(lake.path("t")) == version:
+            tables.insert(lake.path("t"), [{"id": 1}])
+
+    with pytest.raises(DataViolation):
+        commands.upgrade(lake.env, lake.second, jobs=OnlineJobs(), listen=twice)
+    tables.restore(lake.path("t"), version)
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    assert ids(lake) == [1]
     whole(lake)
 
 
