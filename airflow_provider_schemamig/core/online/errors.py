@@ -20,11 +20,13 @@ class NotOnline(Refusal):
 
     @property
     def next_action(self) -> str:
-        if self.stop:
-            return f"Upgrade to {self.stop} first (with that release's folder): what goes release by release may not go in one."
+        mended = "declare a rewrite (docs/schema-changes.md), or give an added column a default."
         if self.is_early:
-            return "Leave the key out of this release, and add it in the next one."
-        return "Declare a rewrite (docs/schema-changes.md), or give an added column a default."
+            mended = "leave the key out of this release, and add it in the next one."
+        if not self.stop:
+            return mended[0].upper() + mended[1:]
+        first = f"Upgrade to {self.stop} first (with that release's folder): what goes release by release may not go in one."
+        return f"{first} If it is refused from there, too: {mended}"
 
     @property
     def message(self) -> str:

@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import t
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.deletion import left_alone
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven, WrongState
@@ -147,6 +148,7 @@ def _filled(filling: Filling, build: Build) -> dict[str, Any]:
 
 def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, Epoch]:
     """Return the shard to fill, and in which epoch: another one, if a cut-over that came to nothing has closed it (``refill.close_fills``).
+    Likewise if others wrote into it: it was live, and a restored ledger has forgotten that.
 
     An ``upgrade`` that goes on fills what a leader's task had refused: not in read-only mode, of which Delta takes no number any more.
     """
@@ -160,8 +162,8 @@ def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, E
     tag = Tag(filling.deployment.generation, epoch, "build")
     if head_or_none(table_store(env, state, row.shard)) is None:  # whoever began it anew died before it was made
         make_table(env, state, row.shard, build.declaration, tag)
-    elif is_closed(env, state, row, epoch):
-        state = begin_anew(filling, row, "a cut-over closed its table, and was not committed", "fill")
+    elif is_closed(env, state, row, epoch) or left_alone(env, state, [state.shards[row.shard]]):
+        state = begin_anew(filling, row, "its table takes no fill any more", "fill")
         row = state.replacements[key]
         make_table(env, state, row.shard, build.declaration, tag)
     return state, row, epoch

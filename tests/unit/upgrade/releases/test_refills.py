@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Event, silent
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
@@ -24,7 +25,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DataViolation, Source
 from tests.support.lake import Crash, Lake, copy_of, no_spark
 from tests.support.online import OnlineJobs
 from tests.support.rows import tables
-from tests.support.upgrades import two_releases, whole
+from tests.support.upgrades import brought_back, two_releases, whole
 
 T, S = "CREATE TABLE t (id BIGINT);", "CREATE TABLE s (id BIGINT);"
 NEW = "CREATE TABLE s (id BIGINT, again BIGINT);"
@@ -301,6 +302,21 @@ def test_refills_that_were_refused_after_promotion_are_made_by_the_next_upgrade(
     commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
     assert ids(lake) == [1]
     whole(lake)
+
+
+def test_refills_after_a_restore_of_the_ledger_leave_a_table_alone_that_was_its_users_by_then(tmp_path: Path) -> None:
+    lake, source, generation = filled(tmp_path, "another table", OnlineJobs())
+    backup(lake.env, str(tmp_path / "backup"))
+    commands.cutover(lake.env, generation, jobs=OnlineJobs())
+    theirs = lake.path("s")
+    tables.insert(theirs, [{"id": 9, "again": 9}])
+    tables.insert(lake.path(source), [{"id": 2}])
+    lake, _ = brought_back(lake, tmp_path)
+    commands.expand(lake.env, generation)
+    commands.change(lake.env, generation, jobs=OnlineJobs())
+    commands.cutover(lake.env, generation, jobs=OnlineJobs())
+    assert ids(lake) == [1, 2] and lake.path("s") != theirs
+    assert [row["id"] for row in tables.snapshot(theirs).rows] == [1, 9]
 
 
 @pytest.mark.parametrize("reads", READS)
