@@ -79,6 +79,7 @@ def test_a_merge_leaves_the_hidden_fields_of_a_struct_for_the_way_back(spark: Sp
     assert row["s"].asDict(recursive=True) == {"a": 8, "h": "h", "i": {"x": 8}}
 
 
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_reader_finds_the_fields_of_a_struct_by_name_where_the_table_has_another_order(spark: SparkSession, tmp_path: Path) -> None:
     lake, product = SparkLake(spark, Environment.open(str(tmp_path / "lake"))), Product(tmp_path / "product")
     lake.upgrade(product.release("1.0.0", "CREATE TABLE t (c INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>);"))
