@@ -56,11 +56,6 @@ def guard_streams() -> None:
     sys.stderr = _guarded(sys.stderr, _STDERR, breaks=False)
 
 
-def _lenient(descriptor: int, like: TextIO) -> TextIO:
-    """Return a text file over a descriptor, which stays open, that loses what cannot be written."""
-    return _guarded(like, descriptor, breaks=False)
-
-
 def why_stdout_was_lost() -> str | None:
     """Return why something of stdout could not be written; None if all of it was, or its reader went away."""
     try:
@@ -120,7 +115,7 @@ def filtered_stderr() -> Iterator[None]:
     read_end, write_end = os.pipe()
     os.dup2(write_end, 2)
     os.close(write_end)
-    terminal = _lenient(kept, ours)
+    terminal = _guarded(ours, kept, breaks=False)
     reader = threading.Thread(target=_pass_on, args=(read_end, kept), name="schemamig-library-output", daemon=True)
     reader.start()
     sys.stderr = terminal

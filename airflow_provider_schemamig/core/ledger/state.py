@@ -55,6 +55,7 @@ from airflow_provider_schemamig.core.ledger.typed_rows import (
     to_schema_key,
 )
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, Generation, SchemaId, ShardId, Version
+from airflow_provider_schemamig.core.schema.model import Declaration
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -250,6 +251,10 @@ class State:
     def entry(self, collection: CollectionName) -> SchemaEntry:
         """Return the schema that a collection has now."""
         return self.schemas[collection, self.objects[collection].schema_id]
+
+    def declarations(self) -> dict[CollectionName, Declaration]:
+        """Return what each collection declares now."""
+        return {name: self.entry(name).declared for name in self.objects}
 
     def next_schema_id(self, collection: CollectionName) -> SchemaId:
         """Return the id of a collection's next schema. Ids grow by one and are never used again."""

@@ -122,7 +122,7 @@ def _done(env: EnvironmentRoot, state: State, claim_id: str | None, statement: s
 def _is_another(env: EnvironmentRoot, state: State, deployment: Deployment, statement: str) -> bool:
     """Return whether the statement is certainly not the one that a deployment made: from where that began, or if it cannot be read there
     from what is there now, it leads elsewhere."""
-    now = {name: state.entry(name).declared for name in state.objects}
+    now = state.declarations()
     before, after = dict(now), dict(now)
     with contextlib.suppress(SchemamigError):
         steps = plan_of(env, deployment).target.steps
@@ -145,7 +145,7 @@ def _cut_off(state: State, statement: str) -> Outcome | None:
     hold, newest = holds[-1], state.deployments[holds[-1].generation]
     if newest.source != newest.target:
         return None
-    now = {name: state.entry(name).declared for name in state.objects}
+    now = state.declarations()
     held = {held.shard for held in hold.tables}
     before = {
         name: declared for name, declared in now.items() if _made_before(state, name, newest) and state.objects[name].shard not in held
@@ -199,7 +199,7 @@ def _check_leader(state: State | None, planned: Planned) -> None:
 def _target(state: State, statement: str) -> Target:
     if state.release is None:
         raise NeverDeployed()
-    found = read_alteration(statement, {name: state.entry(name).declared for name in state.objects})
+    found = read_alteration(statement, state.declarations())
     release = state.release
     return Target(
         release.name, release.version, release.version, release.fingerprint, _steps(state, found), ahead=True, passed=release.steps

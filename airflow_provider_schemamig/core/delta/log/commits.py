@@ -25,6 +25,18 @@ def commits(store: ReadStore, after: int, upto: int | None = None) -> Iterator[L
         yield read_commit(store, version)
 
 
+def newest_of_ours(store: ReadStore, is_wanted: Callable[[Mapping[str, Any]], bool]) -> tuple[int, Mapping[str, Any]] | None:
+    """Return the version of the newest commit of ours that is wanted, and what it says of itself; None if there is none.
+
+    Raises LogTruncated if the log was cleaned up that far.
+    """
+    for version in range(list_log(store).version, 0, -1):
+        about = read_commit(store, version).about
+        if about is not None and is_wanted(about):
+            return version, about
+    return None
+
+
 def files_since(store: ReadStore, version: int) -> bool:
     """Return whether any commit after ``version`` added a file, which then has the columns of that time.
 

@@ -164,7 +164,7 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
 
 def _referred(state: State, foreign: Foreign) -> Iterator[str]:
     """Yield which other collections' foreign keys would be other ones: those steps nobody can infer from this table."""
-    declared = {name: state.entry(name).declared for name in state.objects}
+    declared = state.declarations()
     for path in (*foreign.renames, *dropped(foreign)):
         yield from (f"{path} is used by {key}" for key in referring(foreign.entry.declared, path, declared))
 

@@ -72,7 +72,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
             raise used
         uri = _place(env, state.shard_of(name).uri)
         forgotten = ["its pause or limit is forgotten, too"] if name in state.controls else []
-        for key in referring(state.entry(name).declared, None, {other: state.entry(other).declared for other in state.objects}):
+        for key in referring(state.entry(name).declared, None, state.declarations()):
             forgotten.append(f"{key}: schemamig's writers write no rows there until {name} is adopted again or a release drops the key")
         return [*_forgotten(state, name), *ended]
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.create import create_table
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
+from airflow_provider_schemamig.core.delta.log.commits import newest_of_ours, rows_changed_since
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.delta.log.listing import LOG, list_log, read_commit
+from airflow_provider_schemamig.core.delta.log.listing import LOG
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
@@ -161,11 +161,8 @@ def _is_stale(env: EnvironmentRoot, state: State, build: Build, row: BuildingSha
 
 def last_fill(store: ReadStore) -> int:
     """Return the number of the newest fill whose rows are in a shard, 0 if there is none: that of a killed process may be in no ledger."""
-    for version in range(list_log(store).version, 0, -1):
-        about = read_commit(store, version).about
-        if about is not None and about.get("action") == FILL:
-            return int(about["number"])
-    return 0
+    found = newest_of_ours(store, lambda about: about.get("action") == FILL)
+    return 0 if found is None else int(found[1]["number"])
 
 
 def moved_inputs(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> dict[ShardId, int]:

@@ -29,12 +29,13 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.deletion import left_alone
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
-from airflow_provider_schemamig.core.upgrade.errors import DataViolation, NotBuilt, SparkNotGiven, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation, SparkNotGiven, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, fence_of, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, NO_EPOCH, make_table, moved_inputs, record_fill, replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, begin_anew, copy_rows, unless_over
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 #: Makes the runner when the first stage needs Spark; schema-only work never calls it.
@@ -129,8 +130,7 @@ def fill(filling: Filling, build: Build) -> tuple[StageResult, int]:
     done = _filled(filling, build)
     if done["skipped"]:  # by a process that died before it wrote that down; what it read may be hours old
         state = filling.ledger.state()
-        row = state.replacements.get(replacement_key(build.collection, filling.deployment))
-        if row is not None and moved_inputs(filling.env, state, build, row):
+        if moved_inputs(filling.env, state, build, row_of(state, filling.deployment, build.collection)):
             done = _filled(filling, build)
     return StageResult("fill", build.collection, int(done["table_version"]), time.monotonic() - started), int(done["rows"])
 
@@ -152,19 +152,18 @@ def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, E
 
     An ``upgrade`` that goes on fills what a leader's task had refused: not in read-only mode, of which Delta takes no number any more.
     """
-    env, key = filling.env, replacement_key(build.collection, filling.deployment)
+    env = filling.env
     state = unless_over(filling.ledger, filling.deployment.generation, build.collection, "fill")
-    leads = state.leader is not None and state.is_promoted and state.leader.generation == filling.deployment.generation
-    epoch = filling.epoch or (state.leader.epoch if leads and state.leader is not None else NO_EPOCH)
-    row = state.replacements.get(key)
-    if row is None:
-        raise NotBuilt(collection=build.collection)
+    leader = state.leader if state.is_promoted else None
+    leads = leader is not None and leader.generation == filling.deployment.generation
+    epoch = filling.epoch or (leader.epoch if leader is not None and leads else NO_EPOCH)
+    row = row_of(state, filling.deployment, build.collection)
     tag = Tag(filling.deployment.generation, epoch, "build")
     if head_or_none(table_store(env, state, row.shard)) is None:  # whoever began it anew died before it was made
         make_table(env, state, row.shard, build.declaration, tag)
     elif is_closed(env, state, row, epoch) or left_alone(env, state, [state.shards[row.shard]]):
         state = begin_anew(filling, row, "its table takes no fill any more", "fill")
-        row = state.replacements[key]
+        row = row_of(state, filling.deployment, build.collection)
         make_table(env, state, row.shard, build.declaration, tag)
     return state, row, epoch
 

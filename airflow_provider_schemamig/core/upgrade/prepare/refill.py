@@ -23,8 +23,9 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build
-from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, last_fill, moved_inputs, replacement_key, stale_fills
+from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, last_fill, moved_inputs, stale_fills
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill, fill_all, is_closed
+from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 
 
 def refill_stale(
@@ -127,7 +128,7 @@ def _closed(leader: LeaderWriter, build: Build) -> BuildingShard:
 
 
 def _row(leader: LeaderView, build: Build) -> BuildingShard:
-    return leader.state.replacements[replacement_key(build.collection, leader.deployment)]
+    return row_of(leader.state, leader.deployment, build.collection)
 
 
 def _moved(leader: LeaderView, build: Build) -> Mapping[ShardId, int]:

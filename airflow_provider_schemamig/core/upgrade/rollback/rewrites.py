@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from airflow_provider_schemamig.core.delta.log.commits import rows_changed_since
+from airflow_provider_schemamig.core.delta.log.commits import newest_of_ours, rows_changed_since
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
@@ -36,12 +36,12 @@ def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, sha
 
     What comes after is its users', or a compaction. Raises LogTruncated if the log was cleaned up that far.
     """
-    store = table_store(env, state, shard)
-    for version in range(list_log(store).version, 0, -1):
-        about = read_commit(store, version).about
-        if about is not None and about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL, FILL):
-            return version
-    return 0
+
+    def is_wanted(about: Mapping[str, Any]) -> bool:
+        return about.get("generation") == deployment.generation and about.get("action") in (COPY, TAIL, FILL)
+
+    found = newest_of_ours(table_store(env, state, shard), is_wanted)
+    return 0 if found is None else found[0]
 
 
 def rows_since_commit(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> bool:
