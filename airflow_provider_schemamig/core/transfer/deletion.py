@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.delta.features import CatalogManagedTable
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, is_at, read_history
-from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
+from airflow_provider_schemamig.core.ledger.rows import SealIntent, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
@@ -121,7 +121,10 @@ def _is_of_a_live_table(commit: LogCommit) -> bool:
 
 
 def _claims_of_live_tables(env: EnvironmentRoot, state: State) -> Mapping[ShardId | None, str]:
-    """Return the tables that live ones are sealed for, and why; None: a live one may have its rows in any of them."""
+    """Return the tables that live ones are sealed for, and why; None: a live one may have its rows in any of them.
+
+    Not by a seal of the ledger's own, which a cut-over that died has left.
+    """
 
     def look(name: CollectionName) -> tuple[ShardId | None, str]:
         live = state.shard_of(name)
@@ -131,6 +134,8 @@ def _claims_of_live_tables(env: EnvironmentRoot, state: State) -> Mapping[ShardI
             return None, f"the table of {name} is gone, whose rows may be in it"
         except (LogTruncated, LogDamaged):
             return None, f"the table of {name} cannot be read, which may be sealed for it"
+        if any(isinstance(intent, SealIntent) for intent in state.intents_of(live.shard)):
+            return None, ""
         known = f"the table of {name} is sealed for it, which the ledger that was restored does not know"
         return (ShardId(sealed_for), known) if sealed_for is not None else (None, "")
 

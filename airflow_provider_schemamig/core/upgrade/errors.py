@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pendulum
 
+from airflow_provider_schemamig.core.ledger.admin.findings import REMEDIES
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
@@ -15,7 +16,8 @@ class DriftFound(Refusal):
     """The live table is not what the ledger says: somebody changed it behind our back.
 
     ``under_way``: it was found while an upgrade or a contract was at work on the table, so the three ways on wait for its end; ``held``:
-    why accept and unmanage do not go (``plan.holds.rules.options_refused``), "" where they do.
+    why accept and unmanage do not go (``plan.holds.rules.options_refused``), "" where they do; ``only_sealed``: by a history that was lost,
+    and none of the three opens it.
     """
 
     code = "drift"
@@ -23,9 +25,12 @@ class DriftFound(Refusal):
     differences: Sequence[str]
     under_way: bool = False
     held: str = ""
+    only_sealed: bool = False
 
     @property
     def next_action(self) -> str:
+        if self.only_sealed:
+            return REMEDIES["seal_unknown"]
         if self.under_way:
             return (
                 "Undo that on the table itself (ALTER TABLE; where a column was dropped, RESTORE TABLE), then run this, or `schemamig "

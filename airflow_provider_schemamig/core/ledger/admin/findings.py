@@ -52,8 +52,9 @@ REMEDIES: Mapping[str, str] = {
     # what lies in the environment
     "table_missing": "Restore the table's folder; its rows are in it and not in the ledger.",
     "fence_ahead": "The ledger is older than its tables (files put back by hand?): write the leader row with the epoch that was found.",
-    "seal_unknown": "No upgrade knows of it (a restored ledger?). ALTER TABLE ... DROP CONSTRAINT schemamig_moved_to_<shard> and UNSET "
-    f"TBLPROPERTIES ('{APPEND_ONLY}') open the table; or take the upgrade that sealed it again.",
+    "seal_unknown": "No upgrade knows of it (a restored ledger?). Where the table that it names has newer rows, move the ledger away and "
+    "run `schemamig ledger rebuild`. Else ALTER TABLE ... DROP CONSTRAINT schemamig_moved_to_<shard> and UNSET TBLPROPERTIES "
+    f"('{APPEND_ONLY}') open the table, and the upgrade can be run again.",
     "orphan_folder": "No row knows this table. Look into it; delete the folder once nobody misses its rows.",
     "plan_missing": "The deployment can neither go on nor back without its plan: restore the file from a backup, or cancel the generation.",
 }

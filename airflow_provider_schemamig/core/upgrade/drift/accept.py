@@ -38,6 +38,7 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import (
     Foreign,
     dropped,
     foreign_changes,
+    refuse_lost_seal,
     refused_by_evolution,
     reversal,
     taken_over,
@@ -122,6 +123,8 @@ def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> 
     for name, head in sorted(heads.items()):
         try:
             taken = _taken(env, state, name, head, named=bool(collections))
+            if collections and taken is None and head is not None:
+                refuse_lost_seal(state, name, head)
         except CannotAccept as refusal:
             left.append(refusal)
         except Refusal as refusal:

@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.schema.expressions.parse import column_refe
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, parent_and_name, translate
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.drift.errors import SealedByLostHistory
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import came_again
 from airflow_provider_schemamig.core.upgrade.tables.inverse import inverse_renames
@@ -75,6 +76,15 @@ class Foreign:
         before = apply(self.recorded, [c.DropColumn(path) for path in hidden])
         after = apply(self.live, [c.DropColumn(path) for path in now if field_at(self.live.fields, path) is not None])
         return _worth(diff(before, after, {path: name for path, name in self.renames.items() if path in declared}).changes)
+
+
+def refuse_lost_seal(state: State, name: CollectionName, head: Head) -> None:
+    """Raise SealedByLostHistory for a seal that the ledger does not know.
+
+    Whoever asks what can be done about drift then looks for why nothing can be written: that there is no drift would be no answer.
+    """
+    if head.sealed_for is not None and not state.intents_of(state.shard_of(name).shard):
+        raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
 
 
 def foreign_changes(state: State, collection: CollectionName, head: Head) -> Foreign | None:

@@ -91,7 +91,7 @@ class SealedByLostHistory(Refusal):
     code = "sealed_by_lost_history"
     message = (
         "the table at {uri} is as recorded, but it is sealed for {moved_to}, which the ledger does not know (was it restored or rebuilt?): "
-        "every write to the table is refused, and there is nothing else to revert."
+        "every write to the table is refused, and there is no other drift."
     )
     next_action = f"{REMEDIES['seal_unknown']} `schemamig ledger verify` lists all such tables."
     uri: str

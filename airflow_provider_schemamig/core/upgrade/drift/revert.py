@@ -31,8 +31,8 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, lead, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
-from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, reversal
-from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert, SealedByLostHistory
+from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, refuse_lost_seal, reversal
+from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
@@ -113,7 +113,7 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     if foreign is None:
         keep_pinned(leader, [leader.state.objects[name].shard])
         leader.append(functools.partial(_closed, name=name, head=head))
-        _refuse_lost_seal(leader, name, head)
+        refuse_lost_seal(leader.state, name, head)
         return RevertedDrift(name, None, ())
     check_writable(head.protocol, head.location.uri)
     found = reversal(store, foreign)
@@ -137,16 +137,6 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
     return RevertedDrift(name, version, changes, found.losses, notes)
-
-
-def _refuse_lost_seal(leader: LeaderView, name: CollectionName, head: Head) -> None:
-    """Raise SealedByLostHistory for a seal that the ledger does not know.
-
-    Whoever asks for a revert then looks for why nothing can be written: that there is nothing to undo would be no answer.
-    """
-    shard = leader.state.shard_of(name)
-    if head.sealed_for is not None and not leader.state.intents_of(shard.shard):
-        raise SealedByLostHistory(collection=name, uri=head.location.uri, moved_to=head.sealed_for)
 
 
 def _commit(leader: LeaderWriter, store: Store, head: Head, name: CollectionName, found: Reversal) -> int | None:

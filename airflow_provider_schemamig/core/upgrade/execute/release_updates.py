@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import begun_rollbacks, open_holds
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import drop_released, no_table, unreleased_change
-from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition
 
 
@@ -137,7 +137,7 @@ def _new_object(leader: LeaderView, state: State, declaration: Declaration, shar
 
 
 def _created(leader: LeaderView, state: State, step: Create) -> list[Update]:
-    return _new_object(leader, state, step.new, new_shard(state, step.collection, leader.deployment))
+    return _new_object(leader, state, step.new, state.shards[shard_of_new(state, step.collection, leader.deployment)])
 
 
 def _replaced(leader: LeaderView, state: State, step: Replace | RewriteStep, sealed: Mapping[ShardId, int]) -> list[Update]:

@@ -156,10 +156,10 @@ def _is_clustered(expected: Declaration, head: Head) -> bool:
 def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
     """Return whether the table is where the intent was to bring it.
 
-    An order, names that were swapped, a key, a comment, and a property that is no longer declared or asks for less history make no
-    difference between two schemas. The order itself tells of the first unless somebody else made another one, the names in the data files
-    of the second, and the table's comments and properties of the last; of a key nothing is on the table. The log is not asked: it may have
-    been cleaned up since.
+    An order, names that were swapped, a key, a comment, and a property that is no longer declared or asks for less history (also than by
+    default) make no difference between two schemas. The order itself tells of the first unless somebody else made another one, the names
+    in the data files of the second, and the table's comments and properties of the last; of a key nothing is on the table. The log is not
+    asked: it may have been cleaned up since.
     """
     if not is_in_place(intent.after, head):
         return False
@@ -172,10 +172,10 @@ def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
         return _is_clustered(intent.after, head)
     if _order(begin) != _order(intent.after) and not intent.renames:
         return False
-    after = dict(intent.after.properties)
-    dropped = dict(begin.properties).keys() - after.keys()
-    shorter = any(head.properties.get(key) == value != after.get(key, value) for key, value in begin.properties)  # longer is no drift
-    if shorter or not dropped.isdisjoint(head.properties) or _has_comments_of(begin, intent.after, head):
+    before, after = dict(begin.properties), dict(intent.after.properties)
+    dropped = before.keys() - after.keys()
+    as_before = any(head.properties.get(key) == before.get(key) != value for key, value in after.items())
+    if as_before or not dropped.isdisjoint(head.properties) or _has_comments_of(begin, intent.after, head):
         return False
     return _is_renamed(state, intent, head)
 
@@ -278,6 +278,8 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
 def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFound | None:
     """Return the refusal of a live table that is not as recorded; None if it is."""
     found = drift_of(state, collection, head)
+    if found and found == lost_seal(state, state.objects[collection].shard, head):
+        return DriftFound(collection=collection, differences=found, only_sealed=True)
     return drift_refusal(state, collection, found) if found else None
 
 

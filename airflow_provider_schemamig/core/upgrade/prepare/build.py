@@ -52,6 +52,15 @@ def new_shard(state: State, collection: CollectionName, deployment: Deployment, 
     return Shard(shard, collection, shard_folder(collection, shard), table_id, generation, ShardState.BUILDING)
 
 
+def shard_of_new(state: State, collection: CollectionName, deployment: Deployment) -> ShardId:
+    """Return the shard of a collection that is new with the generation's release.
+
+    It is the one that the ledger says it is built in, which a fill that had to begin anew may have changed; else the generation's first.
+    """
+    row = state.replacements.get(replacement_key(collection, deployment))
+    return new_shard(state, collection, deployment).shard if row is None else row.shard
+
+
 def table_id_of(env_id: str, shard: ShardId) -> str:
     """Return Delta's table id for a shard of ours; equal for twins, so that the second finds the first one's table."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"schemamig:{env_id}:{shard}"))

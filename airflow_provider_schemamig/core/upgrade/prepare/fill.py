@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.deletion import left_alone
+from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, SparkNotGiven, WrongState
@@ -58,6 +59,8 @@ class Filling:
     jobs: Jobs
     listen: Listener
     epoch: Epoch = NO_EPOCH
+    #: What is read is sealed for the shards that are filled: no others are begun now.
+    is_sealed: bool = False
 
     def copying(self, stage: Copy) -> Copying:
         return Copying(self.env, self.ledger, self.deployment, stage, self.jobs(), self.listen)
@@ -147,8 +150,8 @@ def _filled(filling: Filling, build: Build) -> dict[str, Any]:
 
 
 def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, Epoch]:
-    """Return the shard to fill, and in which epoch: another one, if a cut-over that came to nothing has closed it (``refill.close_fills``).
-    Likewise if others wrote into it: it was live, and a restored ledger has forgotten that.
+    """Return the shard to fill, and in which epoch: another one, if this one takes no fill any more. Under a seal, which names the shard,
+    that raises StepAlreadyMade.
 
     An ``upgrade`` that goes on fills what a leader's task had refused: not in read-only mode, of which Delta takes no number any more.
     """
@@ -159,17 +162,26 @@ def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, E
     epoch = filling.epoch or (leader.epoch if leader is not None and leads else NO_EPOCH)
     row = row_of(state, filling.deployment, build.collection)
     tag = Tag(filling.deployment.generation, epoch, "build")
-    if head_or_none(table_store(env, state, row.shard)) is None:  # whoever began it anew died before it was made
+    if filling.is_sealed:
+        if _is_closed(env, state, row, epoch):
+            raise StepAlreadyMade(collection=build.collection, step="another cut-over")
+    elif head_or_none(table_store(env, state, row.shard)) is None:  # whoever began it anew died before it was made
         make_table(env, state, row.shard, build.declaration, tag)
-    elif is_closed(env, state, row, epoch) or left_alone(env, state, [state.shards[row.shard]]):
+    elif not takes_fills(env, state, row, epoch):
         state = begin_anew(filling, row, "its table takes no fill any more", "fill")
         row = row_of(state, filling.deployment, build.collection)
         make_table(env, state, row.shard, build.declaration, tag)
     return state, row, epoch
 
 
-def is_closed(env: EnvironmentRoot, state: State, row: BuildingShard, epoch: Epoch) -> bool:
-    """Return whether the shard takes no fill of the epoch any more."""
+def takes_fills(env: EnvironmentRoot, state: State, row: BuildingShard, epoch: Epoch) -> bool:
+    """Return whether the shard may be filled in the epoch: no cut-over closed it (``refill.close_fills``), and it was not live, which a
+    restored ledger has forgotten.
+    """
+    return not _is_closed(env, state, row, epoch) and not left_alone(env, state, [state.shards[row.shard]])
+
+
+def _is_closed(env: EnvironmentRoot, state: State, row: BuildingShard, epoch: Epoch) -> bool:
     store, fence = table_store(env, state, row.shard), fence_of(state, row.shard, epoch)
     return newest_fence(store, read_head(store), fence.app_id) == fence.last_version
 

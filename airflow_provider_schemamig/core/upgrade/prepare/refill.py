@@ -9,6 +9,7 @@ driver that outlived its task, would overwrite what users write to them by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from airflow_provider_schemamig.core.delta.commit.fence import put_fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
@@ -24,7 +25,7 @@ from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, last_fill, moved_inputs, stale_fills
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill, fill_all, is_closed
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill, fill_all, takes_fills
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 
 
@@ -38,7 +39,7 @@ def refill_stale(
     """
     stale = set(stale_fills(leader.env, leader.state, leader.deployment, leader.plan))
     wanted = [build for build in fills_of(leader, with_snapshots=True) if collections is None or build.collection in collections]
-    due = [build for build in wanted if build.collection in stale or _is_closed_to(leader, build, sealed or ())]
+    due = [build for build in wanted if build.collection in stale or _has_to_begin_anew(leader, build, sealed or ())]
     if sealed is not None:
         due = [build for build in due if _row(leader, build).filled_rows is None or _is_readable(leader, build)]
     todo = [build.collection for build in due]
@@ -86,7 +87,7 @@ def refill_sealed(leader: LeaderWriter, jobs: Jobs, sealed: Collection[ShardId],
     for number, build in enumerate(moved):
         name = build.collection
         leader.listen(Event(FILL, name, number, len(moved), note="again, with the last rows; its writers wait"))
-        result, rows = fill(_filling(leader, jobs), build)
+        result, rows = fill(replace(_filling(leader, jobs), is_sealed=True), build)
         leader.listen(Event(FILL, name, number + 1, len(moved), result.seconds, note=f"{rows:,} rows"))
         leader.results += (result,)
         leader.refresh()
@@ -135,8 +136,8 @@ def _moved(leader: LeaderView, build: Build) -> Mapping[ShardId, int]:
     return moved_inputs(leader.env, leader.state, build, _row(leader, build))
 
 
-def _is_closed_to(leader: LeaderView, build: Build, sealed: Collection[ShardId]) -> bool:
-    return _reads(leader, build, sealed) and is_closed(leader.env, leader.state, _row(leader, build), leader.epoch)
+def _has_to_begin_anew(leader: LeaderView, build: Build, sealed: Collection[ShardId]) -> bool:
+    return _reads(leader, build, sealed) and not takes_fills(leader.env, leader.state, _row(leader, build), leader.epoch)
 
 
 def _reads(leader: LeaderView, build: Build, shards: Collection[ShardId]) -> bool:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
-from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
@@ -159,7 +159,7 @@ def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> lis
     shards: list[ShardId] = [table.shard for table in hold.tables]
     for step in plan.target.steps:
         if isinstance(step, Create):
-            shards.append(new_shard(state, step.collection, deployment).shard)
+            shards.append(shard_of_new(state, step.collection, deployment))
         elif isinstance(step, Replace | RewriteStep):
             shards.append(state.replacements[replacement_key(step.collection, deployment)].shard)
     return [state.shards[shard] for shard in dict.fromkeys(shards) if shard in state.shards]

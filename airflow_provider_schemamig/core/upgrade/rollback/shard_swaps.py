@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, 
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
-from airflow_provider_schemamig.core.upgrade.prepare.build import new_shard, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
@@ -57,7 +57,7 @@ def shard_swaps(leader: LeaderView) -> list[ShardSwap]:
     for step in leader.plan.target.steps:
         match step:
             case Create():
-                found.append(ShardSwap(step.collection, new_shard(state, step.collection, leader.deployment).shard, None))
+                found.append(ShardSwap(step.collection, shard_of_new(state, step.collection, leader.deployment), None))
             case Replace() | RewriteStep():
                 row = state.replacements[replacement_key(step.collection, leader.deployment)]
                 found.append(ShardSwap(step.collection, row.shard, _retired(leader, hold, step.old.name), step.old.name))

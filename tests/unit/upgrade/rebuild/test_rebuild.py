@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, put_fence
 from airflow_provider_schemamig.core.delta.names import physical_name
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.backup import backup
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.numbers import MARGIN
@@ -28,7 +29,7 @@ from tests.support.bytes import tree
 from tests.support.lake import Crash, Lake, append, no_spark
 from tests.support.product import Product
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, refused, releases
+from tests.support.upgrades import brought_back, deployed, refused, releases
 from tests.unit.ledger.samples import elsewhere
 
 ONE = "CREATE TABLE t (id BIGINT, a INT, gone STRING); CREATE TABLE u (id BIGINT); CREATE TABLE r (id BIGINT);"
@@ -241,6 +242,20 @@ def test_a_sealed_table_beside_a_new_one_is_named_by_who_has_looked(swapping: La
     assert rows_of(swapping) == ROWS["1.0.0"]
     assert any("is sealed" in note for note in done.notes)
     assert {finding.code for finding in verify_tables(LedgerReader(elsewhere(swapping.env)))} == {"seal_unknown", "orphan_folder"}
+
+
+def test_a_table_that_a_lost_history_sealed_is_drift_with_what_opens_it(tmp_path: Path) -> None:
+    lake = deployed(tmp_path, *releases(tmp_path, (ONE, ""), (ONE.replace("r (id BIGINT)", "r (name STRING)"), 'replacement("r")')))
+    backup(lake.env, str(tmp_path / "backup"))
+    lake.upgrade(lake.second)
+    lake, _ = brought_back(lake, tmp_path)
+    with refused("drift", "r") as found:
+        lake.upgrade(lake.second)
+    assert "ledger rebuild" in found[0].next_action and "accept" not in found[0].next_action
+    foreign.add_column(lake.path("r"), "more", "integer")
+    with refused("drift", "r") as found:
+        lake.upgrade(lake.second)
+    assert "accept" in found[0].next_action
 
 
 def test_names_that_changed_places_are_asked_about(swapping: Lake) -> None:
