@@ -96,6 +96,11 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(text_of(path))
 
 
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
+
+
 def violations(text: str) -> list[str]:
     return [what for what, pattern in FORBIDDEN.items() if pattern.search(text)]
 
@@ -225,7 +230,7 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     other = []
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
-            for node in ast.walk(tree_of(path)):
+            for node in nodes_of(path):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__init__":
                     first = (ast.get_docstring(node) or "Return").split()[0].strip(".,:;")
                     if (
@@ -241,7 +246,7 @@ def test_generators_yield_and_say_so() -> None:
     returning = []
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT:
-            for node in ast.walk(tree_of(path)):
+            for node in nodes_of(path):
                 if isinstance(node, ast.FunctionDef) and (ast.get_docstring(node) or "").startswith("Return ") and _yields(node):
                     returning.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert returning == []
@@ -264,15 +269,15 @@ def test_no_name_is_made_of_a_picture() -> None:
     found = set()
     for path in tracked():
         if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
-            for name in {path.stem, *_names(tree_of(path))}:
+            for name in {path.stem, *_names(path)}:
                 words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
                 if words & OTHER_WORDS and name.lstrip("_") not in HELD_NAMES | OTHER_NAMES:
                     found.add(f"{path.relative_to(ROOT)}: {name}")
     assert found == set()
 
 
-def _names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _names(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 yield name

@@ -71,7 +71,7 @@ def test_one_rejection_leaves_both(run_dag: RunDag, together: str, verbs: FakeVe
     assert [(call["env"], call["by"]) for call in verbs.calls["reject"]] == [("opened /east", "ann"), ("opened /west", "ann")]
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_one_that_is_at_the_release_already_is_left_out(
     run_dag: RunDag, together: str, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ def upgrade(run_dag: RunDag, lake: Path, release: Path) -> None:
     assert run_dag("schemamig_upgrade", environment=str(lake), release=str(release), gate="none", create=True)[""][0] == "success"
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_airflow_keeps_an_event_for_each_collection_that_changed(run_dag: RunDag, tmp_path: Path) -> None:
     product, lake = Product(tmp_path / "releases"), tmp_path / "lake"
     upgrade(run_dag, lake, product.release("1.0.0", "CREATE TABLE flights (id BIGINT); CREATE TABLE planes (id BIGINT);"))

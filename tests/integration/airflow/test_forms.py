@@ -61,7 +61,7 @@ def missing(params: dict[str, dict[str, Any]]) -> set[str]:
     return {name for name, param in params.items() if required(param["schema"]) and param["value"] in (None, "")}
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dag_id", SHIPPED)
 def test_a_form_can_be_sent_as_it_opens(page: Any, dag_id: str) -> None:
     params = form(page, dag_id)
@@ -96,7 +96,7 @@ def test_what_the_form_refuses_the_server_refuses_too(page: Any) -> None:
     assert answer.status_code == 400, "or the test before would see no mistake"
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dag_id", SHIPPED)
 def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch, dag_id: str) -> None:
     monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id}"))

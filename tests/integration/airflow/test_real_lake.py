@@ -105,7 +105,7 @@ def _set_run(run_id: str, state: str) -> None:
         run.state = state
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_real_lake_there_and_back(upgrade: Any, run_dag: RunDag, lake: Path, releases: tuple[Path, Path]) -> None:
     assert upgrade(releases[0])[""][0] == "success"
     assert found(lake) == ("1.0.0", {"flights": ["id", "origin"], "planes": ["tail"]})
@@ -164,7 +164,7 @@ def _approve_when_asked(lake: Path) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_a_table_changed_behind_our_back_fails_the_gate_at_once(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     upgrade(releases[0])
     _add_column_behind_our_back(lake)
@@ -182,21 +182,21 @@ def _add_column_behind_our_back(lake: Path) -> None:
     deltalake.DeltaTable(table).alter.add_columns([field])
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_a_broken_release_is_refused_before_anything_is_written(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     (releases[0] / "schema.sql").write_text("CREATE TABEL flights (id BIGINT);")
     assert upgrade(releases[0])["fingerprint"] == ("failed", 1)
     assert not lake.exists()
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_an_environment_that_is_not_there_is_not_made_unasked(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     states = upgrade(releases[0], create=False)
     assert (states["preflight"][0], states["cutover_and_commit"][0], states[""][0]) == ("failed", "upstream_failed", "failed")
     assert not lake.exists()
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_arrival_and_the_connection_test(upgrade: Any, lake: Path, releases: tuple[Path, Path]) -> None:
     hook = SchemamigHook(str(lake))
     assert hook.test_connection() == (True, f"{lake.as_uri()} can be read and has no ledger yet; an upgrade with `create` makes one.")
@@ -219,7 +219,7 @@ def test_airflow_dags_test_of_the_shipped_dag(airflow_db: None, lake: Path, rele
     assert found(lake)[0] == "1.0.0"
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_airflow_lists_the_provider() -> None:
     command = [sys.executable, "-m", "airflow", "providers", "list", "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

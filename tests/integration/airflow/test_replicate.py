@@ -102,7 +102,7 @@ def test_replicate_what_is_not_paused_is_brought_before_the_task_waits(two: Repl
     assert two.rows("b") == two.rows("a")
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_a_gap_fails_at_once_and_a_restore_mends_it(run_dag: RunDag, two: Replicas) -> None:
     two.insert("a", {"id": 1, "v": "x"})
     two.bring("a", "b", "trips")

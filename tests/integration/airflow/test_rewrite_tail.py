@@ -54,7 +54,7 @@ def write_while_it_waits(lake: Rewritten, person: Answer, monkeypatch: pytest.Mo
     return rounds
 
 
-@pytest.mark.some(2, of="flows of Airflow on a lake")
+@pytest.mark.some(1, of="flows of Airflow on a lake")
 def test_rewrite_tail_is_followed_while_a_person_thinks(
     run_dag: RunDag, lake: Rewritten, played: RowJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

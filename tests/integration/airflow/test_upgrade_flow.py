@@ -43,7 +43,7 @@ def upgrade(run_dag: RunDag, **params: Any) -> dict[str, tuple[str, int]]:
     return run_dag("schemamig_upgrade", **{"environment": "/lake", "release": "/release", "gate": "none", **params})
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_empty_maps_do_not_skip_the_commit(run_dag: RunDag, verbs: FakeVerbs) -> None:
     found = upgrade(run_dag)
     assert states(found, "fill", "tail", "change", "approval", "ledger_approval") == ["skipped"] * 5
@@ -51,7 +51,7 @@ def test_empty_maps_do_not_skip_the_commit(run_dag: RunDag, verbs: FakeVerbs) ->
     assert found["contract"][0] == "skipped", "the hold is not over"
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_the_verbs_get_what_the_run_was_given(run_dag: RunDag, verbs: FakeVerbs) -> None:
     upgrade(run_dag, hold=1.5, end_hold=True)
     preflight = verbs.calls["preflight"][0]
@@ -62,7 +62,7 @@ def test_the_verbs_get_what_the_run_was_given(run_dag: RunDag, verbs: FakeVerbs)
     assert {verbs.calls[verb][0]["generation"] for verb in ("stale", "promote", "expand", "cutover", "cleanup", "contract")} == {7}
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_a_paused_task_is_deferred_and_goes_on_in_the_same_try(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its trigger is asked, twice, before the task is run again; the fills of a map wait each by itself."""
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__POLL_INTERVAL", "0.1")
@@ -83,7 +83,7 @@ def test_a_paused_task_is_deferred_and_goes_on_in_the_same_try(run_dag: RunDag, 
     assert [len(verbs.calls[verb]) for verb in ("fill", "promote", "cutover")] == [2, 2, 2]
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__SCHEMAMIG__FILL_CHUNK_SIZE", "2")
     verbs.fills, verbs.to_change_now = ["a", "b", "c"], ["c"]
@@ -93,7 +93,7 @@ def test_fills_are_mapped_in_chunks(run_dag: RunDag, verbs: FakeVerbs, monkeypat
     assert states(found, "fill", "change", "cutover_and_commit", "") == ["success"] * 4
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_upgrade_flow_what_is_rewritten_is_copied_and_followed_until_it_is_promoted(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.fills, verbs.rewritten = ["stats"], ["planes"]
     verbs.raises["tail"] = [Overtaken()]
@@ -150,7 +150,7 @@ def test_a_tail_that_is_refused_blocks_nothing_and_is_told(run_dag: RunDag, verb
     assert states(found, "cutover_and_commit", "cleanup", "") == ["success", "success", "failed"]
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_upgrade_flow_nothing_to_do_skips_everything(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.due = False
     found = upgrade(run_dag)
@@ -159,7 +159,7 @@ def test_upgrade_flow_nothing_to_do_skips_everything(run_dag: RunDag, verbs: Fak
     assert set(verbs.calls) == {"plan"}
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_drift_fails_the_gate_at_once(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.refusals = [Incompatible(collection="flights")]
     found = upgrade(run_dag)
@@ -174,7 +174,7 @@ def test_with_hold_zero_contract_is_the_last_task(run_dag: RunDag, verbs: FakeVe
     assert upgrade(run_dag, hold=0)["contract"][0] == "success"
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_a_rejected_approval_skips_everything_after_it(run_dag: RunDag, verbs: FakeVerbs) -> None:
     seen: dict[str, Any] = {}
 
@@ -210,7 +210,7 @@ def test_an_approval_lets_it_through(run_dag: RunDag, verbs: FakeVerbs) -> None:
     assert promoted["rejected_at"] == pendulum.datetime(2026, 11, 24, 3), "the no that stood when it asked"
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_the_ledgers_approval_is_waited_for(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     verbs.approvals = [False, False, True]
     monkeypatch.setattr("airflow_provider_schemamig.triggers.base.asyncio.sleep", _no_sleep)
@@ -223,7 +223,7 @@ async def _no_sleep(seconds: float) -> None:
     assert 0 < seconds <= 30
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_conflicts_are_tried_again(run_dag: RunDag, verbs: FakeVerbs) -> None:
     tasks = {"preflight": "preflight", "promote": "promote", "expand": "expand", "cutover": "cutover_and_commit"}
     for verb in tasks:
@@ -249,7 +249,7 @@ def test_a_conflict_that_stays_uses_up_the_tries_and_no_more(run_dag: RunDag, ve
     assert upgrade(run_dag)["expand"] == ("failed", 4)
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_a_retry_claims_what_its_first_try_claimed(run_dag: RunDag, verbs: FakeVerbs) -> None:
     verbs.raises["preflight"] = [Overtaken()]
     upgrade(run_dag)
@@ -266,7 +266,7 @@ def test_a_failed_cleanup_is_harmless(run_dag: RunDag, verbs: FakeVerbs) -> None
     assert states(found, "cutover_and_commit", "cleanup", "contract", "") == ["success", "failed", "skipped", "success"]
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_upgrade_flow_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_schemamig.core.ledger.rows import Control
     from airflow_provider_schemamig.core.upgrade.context import controls
@@ -286,7 +286,7 @@ def test_upgrade_flow_control(run_dag: RunDag, verbs: FakeVerbs, monkeypatch: py
     assert run_dag("schemamig_control", environment="/lake", action="cancel", generation=None)["cancel"] == ("failed", 1)
 
 
-@pytest.mark.some(2, of="flows of Airflow")
+@pytest.mark.some(1, of="flows of Airflow")
 def test_rollback_and_maintenance(run_dag: RunDag, verbs: FakeVerbs) -> None:
     assert run_dag("schemamig_rollback", environment="/lake", allow_lossy=True)["rollback"] == ("success", 1)
     assert verbs.calls["rollback"][0]["allow_lossy"] is True

@@ -68,7 +68,7 @@ def came_out(spark: SparkSession, request: dict[str, Any], meddle: Callable[[str
     assert deltalake.DeltaTable(request["target_uri"]).to_pyarrow_table().num_rows == (0 if meddle is take_all else 2)
 
 
-@pytest.mark.some(2, of="rows by Spark")
+@pytest.mark.some(1, of="rows by Spark")
 @pytest.mark.parametrize("meddle", [add_one, take_all])
 def test_equal_rows_of_a_keyless_target_are_counted_as_its_own_writers_left_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meddle: Callable[[str], None]
@@ -84,7 +84,7 @@ def test_equal_rows_of_a_keyless_target_are_counted_as_its_own_writers_left_them
     came_out(spark, request, meddle)
 
 
-@pytest.mark.some(2, of="rows by Spark")
+@pytest.mark.some(1, of="rows by Spark")
 @pytest.mark.parametrize("meddle", [add_one, take_all])
 def test_equal_rows_of_a_keyless_target_that_change_while_they_are_counted_make_the_statement_fail(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meddle: Callable[[str], None]

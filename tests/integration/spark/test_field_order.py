@@ -46,7 +46,7 @@ def wanted(*numbers: int) -> list[list[int]]:
     return [[number, number, 10 * number, number, 10 * number] for number in numbers]
 
 
-@pytest.mark.some(2, of="rows by Spark")
+@pytest.mark.some(1, of="rows by Spark")
 @KEYS
 def test_a_rewrite_and_its_way_back_take_fields_by_name(spark: SparkSession, tmp_path: Path, key: str) -> None:
     product, env = Product(tmp_path / "product"), Environment.open(str(tmp_path / "lake"))

@@ -42,7 +42,7 @@ GONE = (
 @pytest.mark.parametrize(
     ("kind", "cases"),
     [
-        pytest.param("cdf", GONE[1:2], marks=pytest.mark.some(2, of="rows by Spark")),
+        pytest.param("cdf", GONE[1:2], marks=pytest.mark.some(1, of="rows by Spark")),
         *(pytest.param(kind, GONE, marks=pytest.mark.soak) for kind in ("cdf", "files")),
     ],
 )

@@ -29,7 +29,7 @@ CASES: dict[str, tuple[str, str, list[tuple[int, str, int]] | None]] = {
 }
 
 
-@pytest.mark.some(2, of="rows by Spark")
+@pytest.mark.some(1, of="rows by Spark")
 @pytest.mark.parametrize("name", CASES)
 def test_identity_targets_keep_their_numbers_and_get_the_rest(spark: SparkSession, tmp_path: Path, name: str) -> None:
     key, statement, wanted = CASES[name]

@@ -39,7 +39,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 # --- fill ----------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_fill_writes_the_query_by_name_once_and_adopts_what_it_finds(lake: Lake) -> None:
     lake.spark.sql(f"INSERT INTO {lake.source_sql} VALUES (9, 'late')")
     request = fill_request(lake, query="WITH q AS (SELECT id, length(v) AS n FROM s) SELECT n, id FROM q", version=1)
@@ -67,14 +67,14 @@ def test_overwrite_replaces_the_rows_and_reads_the_newest_version(lake: Lake) ->
     assert [row[0] for row in lake.target()] == [1, 2, 3, 4]
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_a_fill_of_no_rows_is_a_commit_and_is_adopted(lake: Lake) -> None:
     request = fill_request(lake, query="SELECT id, 1L AS n FROM s WHERE false")
     assert [(run(request)["rows"], run(request)["skipped"])] == [(0, True)]
     assert lake.version() == 1
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_nothing_of_a_job_stays_on_the_session(lake: Lake) -> None:
     before, views = dict(lake.spark.conf.getAll), lake.spark.sql("SHOW VIEWS").collect()
     runner = EmbeddedRunner()
@@ -188,7 +188,7 @@ def test_what_spark_refuses_is_a_typed_refusal_and_writes_nothing(
     assert lake.target() == []
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_input_files_that_vacuum_took_are_named_as_such(lake: Lake) -> None:
     for file in lake.files("source"):
         file.unlink()
@@ -252,7 +252,7 @@ def test_preflight_counts_rows_that_break_a_rule(dirty: str) -> None:
         assert violation["files"]
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_delta_itself_refuses_exactly_the_rows_that_preflight_counts(spark: SparkSession, dirty: str, tmp_path: Path) -> None:
     """The check's meaning is Delta's, NULL included: each of the five rows goes in if and only if preflight finds nothing in it."""
     target = f"delta.`file://{tmp_path}/t`"
@@ -278,19 +278,19 @@ def test_samples_are_text_of_bounded_length_and_at_most_five(spark: SparkSession
     assert {len(row["v"]) for row in found["sample"]} == {200}
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_samples_show_every_kind_of_value(dirty: str) -> None:
     (found,) = preflight({"collection": "t", "uri": dirty, "kind": "check", "expression": "id <> 1 OR id IS NULL"})["violations"]
     assert found["sample"] == [{"id": "1", "v": "10", "o": '{"code":"JFK","tags":[{"t":1}]}', "m": '{"k":1}', "b": "00FF"}]
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_duplicate_keys_are_shown_with_their_number(dirty: str) -> None:
     (found,) = preflight({"collection": "t", "uri": dirty, "kind": "duplicate_key", "columns": ["id"]})["violations"]
     assert found["sample"] == [{"id": "2", "rows": 2}]
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_all_row_checks_of_a_table_share_one_scan(spark: SparkSession, dirty: str) -> None:
     """Ten checks that find nothing start as many jobs as one does."""
 
@@ -314,7 +314,7 @@ def test_estimates_come_from_the_log(lake: Lake) -> None:
     assert result["estimates"] == [{"collection": "source", "rows": 3, "bytes": size, "files": len(files)}]
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_errors_of_preflight_name_their_collection(dirty: str) -> None:
     missing = {"collection": "gone", "uri": "file:///nowhere/at/all", "kind": "not_null", "column": "id"}
     with pytest.raises(errors.InputMissing) as caught:
@@ -359,7 +359,7 @@ def test_the_digest_of_no_rows(spark: SparkSession) -> None:
     assert (digest.rows, digest.xor, digest.sum) == (0, 0, 0)
 
 
-@pytest.mark.some(2, of="jobs of Spark")
+@pytest.mark.some(1, of="jobs of Spark")
 def test_time_and_metadata_stay_as_the_request_says(lake: Lake) -> None:
     started = time.monotonic()
     result = run(fill_request(lake))

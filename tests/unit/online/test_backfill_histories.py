@@ -143,7 +143,7 @@ def histories(draw: st.DrawFn, folder: Path, fill: Fill) -> tuple[World, Fill, l
     return world, since, asked
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("fill", [DEFAULT, SHADOW, OUTDATED], ids=["default", "shadow", "outdated"])
 @given(data=st.data())
 def test_backfill_histories_any_history(tmp_path_factory: pytest.TempPathFactory, fill: Fill, data: st.DataObject) -> None:

@@ -19,7 +19,7 @@ from tests.support.replicas import Replicas, make_replicas
 from tests.support.rows import tables
 from tests.support.rows.tables import Row
 
-pytestmark = pytest.mark.some(18, of="backfilled columns")
+pytestmark = pytest.mark.some(8, of="backfilled columns")
 
 KEYED = "CREATE TABLE trips (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id));\n"
 KEYLESS = "CREATE TABLE trips (id BIGINT, v STRING);\n"

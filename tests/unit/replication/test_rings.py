@@ -17,7 +17,7 @@ from tests.support.replicas import make_replicas
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.tables import newest
 
-pytestmark = pytest.mark.some(10, of="rings")
+pytestmark = pytest.mark.some(5, of="rings")
 
 PAIRS = [(origin, target) for origin in "abc" for target in "abc" if origin != target]
 TRIPS, LINES = CollectionName("trips"), CollectionName("lines")

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.testing.run_all import run_all
 from tests.support.bytes import tree
 from tests.unit.testing.samples import PLAIN, WITH_X, WITH_XY, history
 
-pytestmark = pytest.mark.some(5, of="ways to run the tests of a release")
+pytestmark = pytest.mark.some(2, of="ways to run the tests of a release")
 
 EVOLVE = 'evolution("a")'
 BROKEN = PLAIN.replace(");", ", y INT NOT NULL);")

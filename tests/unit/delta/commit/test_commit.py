@@ -374,7 +374,7 @@ commit(table_store(Path(sys.argv[1])), add_int("gate"))
 """
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("moment, landed", [("fsync", False), ("link", False), ("unlink", True)])
 def test_killed_at_any_moment_the_log_is_valid(store: Store, tmp_path: Path, moment: str, landed: bool) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), moment], check=False, env={**os.environ, "PYTHONPATH": os.getcwd()})

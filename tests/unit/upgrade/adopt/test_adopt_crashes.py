@@ -99,7 +99,7 @@ COMMANDS: dict[str, tuple[Callable[[Path], Site], Callable[[Site, Environment], 
 _TYPICAL = ("the first adopt", "revert")
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in _TYPICAL else pytest.mark.soak) for name in COMMANDS])
 def test_killed_at_any_write_of_the_environment(tmp_path: Path, name: str) -> None:
     make, command, version, head = COMMANDS[name]

@@ -234,7 +234,7 @@ def test_an_alter_with_a_hold_is_found_done_as_long_as_that_is_open(lake: Lake, 
     whole(lake)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.soak)])
 def test_dies_anywhere_and_goes_on_or_back(lake: Lake, tmp_path: Path, stride: int) -> None:
     statement, moment, ended = "ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7", 0, False

@@ -31,7 +31,7 @@ from tests.support.lake import Crash, Lake, append, copy_of
 from tests.support.tables import foreign
 from tests.support.upgrades import promoted, refused, releases, whole
 
-pytestmark = pytest.mark.some(19, of="compare and evolve")
+pytestmark = pytest.mark.some(8, of="compare and evolve")
 
 PLANES = CollectionName("planes")
 FIRST = SchemaId(1)
@@ -200,7 +200,7 @@ def moments(lake: Lake, work: Callable[[Environment], object]) -> int:
     return count
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_it_dies_anywhere_and_is_called_again_or_somebody_else_calls(lake: Lake, tmp_path: Path) -> None:
     count = moments(copy_of(lake, tmp_path / "count"), lambda env: evolve(lake, WITH_SEATS, env=env))
     assert count >= 8

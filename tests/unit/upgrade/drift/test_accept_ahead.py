@@ -18,7 +18,7 @@ from tests.support.rows import tables
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, two_releases, whole
 
-pytestmark = pytest.mark.some(18, of="accepted ahead")
+pytestmark = pytest.mark.some(8, of="accepted ahead")
 
 FIRST = "CREATE TABLE t (id0 BIGINT, a STRING, b STRING);\nCREATE TABLE u (i BIGINT);\n"
 SECOND = FIRST.replace("id0", "id")

@@ -139,7 +139,7 @@ def test_contract_looks_for_drift_also_where_the_hold_was_closed_before(
     assert {hold.state for hold in lake.state.holds.values()} == {HoldState.CLOSED}
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_drift_over_a_contract_that_was_killed_leads_to_an_end_from_every_moment(tmp_path: Path) -> None:
     """Where ``accept`` and ``revert`` wait for the contract, it does not send anybody to them."""
     found = releases(tmp_path / "releases", *DROPPED)

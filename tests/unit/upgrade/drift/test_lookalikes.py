@@ -70,7 +70,7 @@ def at_target(lake: Lake) -> None:
     whole(lake)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("go_on", [forward, back, another], ids=lambda go_on: go_on.__name__)
 def test_lookalikes_killed_anywhere(tmp_path: Path, swapped: Swapped, go_on: Callable[[Lake], None]) -> None:
     moment = 0

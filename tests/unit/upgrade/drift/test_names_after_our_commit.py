@@ -97,7 +97,7 @@ def test_names_after_our_commit_are_ours(tmp_path: Path, way: str, last: str, ac
     raise AssertionError("it never ended")
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_names_after_a_commit_of_compare_and_evolve_are_ours(tmp_path: Path) -> None:
     base, _ = at_two(tmp_path / "base", ADDED)
     commands.contract(base.env, at_once=True)

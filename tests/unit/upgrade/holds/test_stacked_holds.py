@@ -20,7 +20,7 @@ from tests.support.lake import Lake, no_spark, rows
 from tests.support.rows import tables
 from tests.support.upgrades import deployed, make_holds_due, refused, releases, same_as_new, seen, whole
 
-pytestmark = pytest.mark.some(10, of="stacked holds")
+pytestmark = pytest.mark.some(5, of="stacked holds")
 
 ONE = "CREATE TABLE t (id BIGINT NOT NULL, a STRING, h STRING, s STRUCT<p: INT, q: STRING>);"
 #: Renames, hides a column and a field, adds one.
@@ -319,7 +319,7 @@ def _holds_all(now: dict[str, list[dict[str, Any]]], before: dict[str, list[dict
         assert [row for row in now[name] if row["id"] in ids] == wanted, name
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("what", ["contract", "roll back"])
 def test_stacked_holds_killed_anywhere(tmp_path: Path, what: str) -> None:
     """The end of the older hold, and the way back of the newer one, may be cut at any write."""

@@ -31,7 +31,7 @@ from tests.support.upgrades import deployed, expanded, releases, whole
 from tests.unit.upgrade.leaders.test_crashes import moments
 
 Work = Callable[[Environment], object]
-pytestmark = pytest.mark.some(9, of="what comes between two looks")
+pytestmark = pytest.mark.some(4, of="what comes between two looks")
 
 FLIGHT = {"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}
 
@@ -132,7 +132,7 @@ def test_contract_beside_a_contract(second: Lake, tmp_path: Path, stride: int) -
 LOOKS = [drifted_tables, drift_of_flights, previewed]
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("other", [contract, roll_back])
 def test_a_look_beside_what_changes_tables(second: Lake, tmp_path: Path, look: Work, other: Work) -> None:
@@ -164,7 +164,7 @@ def promoted(lake: Lake) -> Work:
     return work
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("ours", [planned, prepared, promoted])
 def test_an_upgrade_beside_an_upgrade(first: Lake, tmp_path: Path, ours: Callable[[Lake], Work]) -> None:
     for _, found in dies_between(first, tmp_path, ours(first), upgraded(first), 12):
@@ -196,7 +196,7 @@ SWAP = (
 )
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_a_cut_over_beside_a_cut_over_that_exchanges_names(tmp_path: Path) -> None:
     found = releases(tmp_path / "releases", *SWAP)
     lake = deployed(tmp_path / "releases", *found)
@@ -247,7 +247,7 @@ def rows_of_tables(lake: Lake) -> dict[str, tuple[bytes | None, int]]:
     return {path: data for path, data in tree(Path(str(lake.env.location.local_path))).items() if "_schemamig" not in path}
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_a_revert_beside_a_contract_takes_nothing_of_it_for_drift(second: Lake, tmp_path: Path) -> None:
     def reverted(env: Environment) -> object:
         return commands.revert(env, "flights").changes
@@ -263,7 +263,7 @@ STACKED = [
 ]
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("which", [{"claim_id": "run 1"}, {"generation": Generation(3)}, {}], ids=["claim", "generation", "none"])
 def test_a_rollback_that_a_twin_ends_goes_no_release_further(tmp_path: Path, which: dict[str, Any]) -> None:
     """Whenever in the course of our looks at the ledger it ends."""

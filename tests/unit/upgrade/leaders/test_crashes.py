@@ -126,7 +126,7 @@ def check_upgrade_moments(deployed: Lake, tmp_path: Path, which: range) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_upgrade_dies_anywhere(deployed: Lake, tmp_path: Path, upgrade_moments: int) -> None:
     assert upgrade_moments > 40
     check_upgrade_moments(deployed, tmp_path, range(0, upgrade_moments, STRIDE))
@@ -167,7 +167,7 @@ def test_rollback_dies_everywhere(deployed: Lake, tmp_path: Path) -> None:
     check_rollback_moments(deployed, tmp_path, 1)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_contract_dies_anywhere(deployed: Lake, tmp_path: Path) -> None:
     upgraded = copy_of(deployed, tmp_path / "upgraded")
     upgraded.upgrade(upgraded.second, hold=timedelta(0, 1))

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Crash, Lake, append, copy_of, make_lake, no_spark, rows
 from tests.unit.upgrade.leaders.test_crashes import at_source, at_target, moments
 
-pytestmark = pytest.mark.some(6, of="interleavings")
+pytestmark = pytest.mark.some(3, of="interleavings")
 
 GENERATION = Generation(2)
 PLANES = CollectionName("planes")

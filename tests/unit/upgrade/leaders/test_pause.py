@@ -89,7 +89,7 @@ def run(found: Rewritten) -> rewritten.Work:
     return lambda env, runner: rewritten.upgrade(found, elsewhere(env), runner, claim_id="one")
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize(("scope", "tries"), [(None, 6), pytest.param("keyed", None, marks=pytest.mark.soak)])
 def test_paused_at_any_moment_nothing_goes_on(rewriting: Rewritten, tmp_path: Path, scope: str | None, tries: int | None) -> None:
     """But for what was being committed; resumed, it goes on to the end with every row."""
@@ -125,7 +125,7 @@ def retyping(folder: Path) -> Lake:
     return lake
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("tries", [4, pytest.param(None, marks=pytest.mark.soak)])
 def test_paused_at_any_moment_no_columns_are_left_swapped(tmp_path: Path, tries: int | None) -> None:
     """The table is as its release says, for handles and for others, or the upgrade went on to its commit."""

@@ -19,7 +19,7 @@ from tests.support.rows.rewritten import SECOND, Rewritten, claimed, jobs, make_
 from tests.support.upgrades import brought_back, make_holds_due, refused, two_releases
 from tests.support.upgrades import claimed as claimed_of
 
-pytestmark = pytest.mark.some(12, of="restored half-way")
+pytestmark = pytest.mark.some(6, of="restored half-way")
 
 
 def go_on(found: Rewritten) -> None:

@@ -163,7 +163,7 @@ def run(processes: list[Process], rng: random.Random) -> None:
     raise AssertionError("the processes do not come to an end")
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_interleaving_of_crashing_processes_reaches_the_same_state(tmp_path: Path, seed: int) -> None:
     print(f"SCHEMAMIG_SEED={seed}")

@@ -41,7 +41,7 @@ from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, same_as_new, whole
 
-pytestmark = pytest.mark.some(8, of="take-overs")
+pytestmark = pytest.mark.some(4, of="take-overs")
 
 SECOND = Generation(2)
 FLIGHT = {"id": 1, "dep_delay": 5, "hour": 9, "origin": {"code": "JFK", "name": "Kennedy"}}

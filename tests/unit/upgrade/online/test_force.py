@@ -108,7 +108,7 @@ def given_up(lake: Lake) -> None:
     assert lake.version == "1.0.0"
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("then", [finished, given_up])
 def test_killed_behind_the_seal(tmp_path: Path, then: Callable[[Lake], None], stride: int) -> None:

@@ -312,7 +312,7 @@ def test_a_default_that_was_given_up_and_stays_is_found(tmp_path: Path, name: st
     assert "what an attempt before gave" in finding.text
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_a_rollback_that_dies_anywhere(tmp_path: Path) -> None:
     """Whoever goes on with it writes down up to when the column was in use."""
     history = HISTORIES["values, a NULL and a default that were written"]

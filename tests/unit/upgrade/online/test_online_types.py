@@ -27,7 +27,7 @@ from tests.support.online import OnlineJobs, die_after_the_swap
 from tests.support.rows.tables import change, insert, set_property, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
-pytestmark = pytest.mark.some(12, of="types changed online")
+pytestmark = pytest.mark.some(5, of="types changed online")
 
 A = CollectionName("a")
 SHADOW, OUTDATED = "schemamig_new_s", "schemamig_old_s"

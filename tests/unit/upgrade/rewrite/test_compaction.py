@@ -31,7 +31,7 @@ from tests.support.lake import Crash, Lake, copy_of, no_spark, rows
 from tests.support.tables import foreign
 from tests.support.upgrades import promoted, releases, whole
 
-pytestmark = pytest.mark.some(10, of="compactions")
+pytestmark = pytest.mark.some(4, of="compactions")
 
 EVENTS = CollectionName("events")
 COLUMNS = "id BIGINT, n INT, gone STRING"

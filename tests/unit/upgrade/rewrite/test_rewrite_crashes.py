@@ -66,7 +66,7 @@ def back_from(found: Rewritten) -> None:
     found.check("1.0.0")
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_rewrite_crashes_there(deployed: Rewritten, tmp_path: Path, tries: int | None) -> None:
     count = len(moments(found := deployed.copy(tmp_path / "count"), there(found)))
     found.check("1.1.0")
@@ -98,7 +98,7 @@ def upgraded(deployed: Rewritten, tmp_path_factory: pytest.TempPathFactory) -> R
     return found
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_rewrite_crashes_back(upgraded: Rewritten, tmp_path: Path, tries: int | None) -> None:
     count = len(moments(upgraded.copy(tmp_path / "count"), back))
     for moment in chosen(count, tries):
@@ -145,7 +145,7 @@ def test_rewrite_crashes_cancel(deployed: Rewritten, tmp_path: Path, tries: int 
         on_with(found)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("task", ["tail", "cutover"])
 def test_rewrite_crashes_beginning_anew(deployed: Rewritten, tmp_path: Path, tries: int | None, task: str) -> None:
     """The source's history is gone when it is to be followed: the copy begins anew, and dies on the way."""

@@ -281,7 +281,7 @@ WORKS: dict[str, Callable[[Environment], object]] = {
 }
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("name", WORKS)
 def test_rewrite_pins_dies_anywhere(found: Rewritten, tmp_path: Path, name: str) -> None:
     """It is repeated, or another comes first; the last to go puts back what was there before all of them."""
@@ -316,7 +316,7 @@ RACES: dict[str, tuple[Callable[[Environment], object], Callable[[Environment], 
 }
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("name", RACES)
 def test_another_acts_at_any_moment(found: Rewritten, tmp_path: Path, name: str) -> None:
     ours, other = RACES[name]

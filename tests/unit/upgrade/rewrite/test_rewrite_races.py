@@ -32,7 +32,7 @@ from tests.support.rows.rewritten import (
     upgrade,
 )
 
-pytestmark = pytest.mark.some(6, of="races of rewrites")
+pytestmark = pytest.mark.some(3, of="races of rewrites")
 
 
 def again(work: Callable[[], object], times: int = 6) -> None:

@@ -24,7 +24,7 @@ from tests.support.rows.rewritten import UP_KEYED, Rewritten, built, claimed, ex
 from tests.support.rows.tables import Row
 from tests.support.upgrades import refused
 
-pytestmark = pytest.mark.some(11, of="sources of rewrites")
+pytestmark = pytest.mark.some(5, of="sources of rewrites")
 
 KEYED = CollectionName("keyed")
 SECOND = Generation(2)

@@ -126,7 +126,7 @@ def test_a_copy_lands_late(deployed: Rewritten, tmp_path: Path, tries: int | Non
     assert zombies(deployed, tmp_path, preflight, goes_on, tries, number, late)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_tail_lands_late(deployed: Rewritten, tmp_path: Path, tries: int | None, number: int, late: bool) -> None:
     start = deployed.copy(tmp_path / "start")
@@ -139,7 +139,7 @@ def test_a_catch_up_lands_late(ready: Rewritten, tmp_path: Path, tries: int | No
     assert zombies(ready, tmp_path, cutover, goes_on, tries, 1, late)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_a_way_back_lands_late(upgraded: Rewritten, tmp_path: Path, tries: int | None, late: bool) -> None:
     assert zombies(upgraded, tmp_path, back, goes_back, tries, 1, late)
     assert zombies(upgraded, tmp_path / "second", back, goes_back, tries, 2, late)

@@ -250,7 +250,7 @@ def test_an_upgrade_over_half_a_rollback_that_loses_nothing(half_back: tuple[Cas
     back_to_the_first(found)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 def test_an_upgrade_over_half_a_rollback_that_would_lose_something(half_back: tuple[Case, str], tmp_path: Path) -> None:
     found, reason = copied(half_back[0], tmp_path), half_back[1]
     insert(found.lake.path("t"), [ROW])

@@ -29,7 +29,7 @@ def at_two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Path]]:
     return lake, found
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("target", [1, 2], ids=["the same release", "the next release"])
 def test_names_changing_hands_in_a_rollback_that_died_are_recorded_as_they_are(
     at_two: tuple[Lake, list[Path]], target: int, tmp_path: Path

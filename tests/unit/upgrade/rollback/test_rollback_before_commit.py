@@ -67,7 +67,7 @@ def upgrade(lake: Lake) -> None:
     commands.upgrade(lake.env, lake.second, jobs=OnlineJobs(), ignore_nodes=True)
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("verb", VERBS)
 def test_rollback_before_the_commit_killed_at_any_write_the_upgrade_goes_on_with_all_rows(
     verb: str, expanded: Lake, tmp_path: Path

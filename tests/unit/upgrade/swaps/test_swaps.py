@@ -369,7 +369,7 @@ def another(lake: Lake, generation: Generation, writers: Writers) -> None:
 THEN = {"on": go_on, "back": go_back, "another": another}
 
 
-@pytest.mark.some(20, of="histories at each moment")
+@pytest.mark.some(8, of="histories at each moment")
 @pytest.mark.parametrize("stride", [17, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
 def test_killed_at_every_write_of_the_cut_over(tmp_path: Path, stride: int) -> None:
     start = lake_of(tmp_path / "start")
