@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.log.commits import commits, null_coun
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.names import physical_name, stored_field
-from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
+from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lays_out
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY, MAPPING_MODE
@@ -179,14 +179,16 @@ def _added_between(table: VerifiedTable, lo: int, hi: int, defaults: Mapping[str
 
 
 def _default_since(before: Head, changed: Sequence[LogCommit], physical: str) -> tuple[int, str] | None:
-    """Return our last commit that added or unhid the column with a default, and its name then. A default that
-    moves to the column of another type brings no value: there it is the change of type that does."""
+    """Return our last commit that added or unhid the column with a default, and its name then. A default that moves to the column of
+    another type brings no value: there it is the change of type that does. Nor does a ``revert``: its column is NULL in every row."""
     began, was = None, stored_field(before.schema, physical)
     for commit in changed:
         now = stored_field(_schema_of(commit), physical)
         if now is not None and _has_default(now) and not _has_default(was):
             moved = was is not None and is_stand_in(str(was["name"]))
-            began = began if moved or commit.about is None else (commit.version, str(now["name"]))
+            is_reverted = commit.about is not None and commit.about.get("action") == IntentKind.REVERT.value
+            began = began if moved or commit.about is None or is_reverted else (commit.version, str(now["name"]))
+            began = None if is_reverted and was is None else began
         was = now
     return began
 
