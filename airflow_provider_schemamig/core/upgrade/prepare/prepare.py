@@ -28,6 +28,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_H
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.notes.new_tables import with_notes_on_new_tables
 from airflow_provider_schemamig.core.upgrade.plan.notes.reused_columns import with_notes_on_columns
+from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import with_notes_on_unasked_keys
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
@@ -50,7 +51,8 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
     planned = build_plan(target, view, holds)
     if planned.plan.is_empty:
         return view, planned
-    return view, with_notes_on_new_tables(view, with_notes_on_columns(env, view, _with_storage(env, view, planned)))
+    planned = with_notes_on_columns(env, view, _with_storage(env, view, planned))
+    return view, with_notes_on_unasked_keys(view, with_notes_on_new_tables(view, planned))
 
 
 def _with_storage(env: EnvironmentRoot, view: View, planned: Planned) -> Planned:

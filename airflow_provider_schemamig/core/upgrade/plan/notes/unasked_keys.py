@@ -1,0 +1,44 @@
+"""What a plan says of the FOREIGN KEYs that no row is asked for, as one of the two tables is made anew with the release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.release.merge.chain import Create, Remove
+from airflow_provider_schemamig.core.schema.model import Declaration
+from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
+from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
+
+
+def with_notes_on_unasked_keys(view: View, planned: Planned) -> Planned:
+    """Return the plan with a note for each FOREIGN KEY that is in force with the commit and that no row was asked for."""
+    notes = tuple(_notes(view.state, planned))
+    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
+
+
+def _notes(state: State | None, planned: Planned) -> Iterator[str]:
+    copied = {stage.collection: stage.declaration for stage in planned.plan.of_kind(Copy)}
+    built = {stage.collection: stage.declaration for stage in planned.plan.of_kind(Build)}
+    filled = {stage.collection for stage in planned.plan.of_kind(Build) if stage.fill is not None}
+    anew = {**copied, **built}
+    for name, declaration in sorted({**_kept(state, planned), **anew}.items()):
+        for key in declaration.foreign_keys:
+            made = name if name in anew else key.references
+            has_rows = name in copied or name in filled or name not in anew
+            if made in anew and has_rows:
+                rule = f"FOREIGN KEY ({', '.join(key.columns)}) REFERENCES {key.references}"
+                why = f"the table of {made} is made anew"
+                yield f"{name}: no row is asked for {rule}, as {why}; `schemamig verify` asks all after the commit."
+
+
+def _kept(state: State | None, planned: Planned) -> Mapping[CollectionName, Declaration]:
+    """Return the declarations of the release that are another table's: unchanged, or evolved."""
+    if state is None:
+        return {}
+    steps = planned.plan.target.steps
+    gone = {step.old.name for step in steps if not isinstance(step, Create)}
+    unchanged = {name: declaration for name, declaration in state.declarations().items() if name not in gone}
+    return {**unchanged, **{step.collection: step.new for step in steps if not isinstance(step, Remove)}}
