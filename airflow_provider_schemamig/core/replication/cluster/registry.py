@@ -24,13 +24,15 @@ from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
-from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, InvalidName, SchemaId, Version
+from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, InvalidName, Version
 from airflow_provider_schemamig.core.replication.model import FOLDER, EnvId, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.replication.stream.lineage import (
     ColumnLineage,
     ReleaseMark,
+    by_name,
     distinct,
+    history_of,
     lineage_in,
     marks_of,
     releases_passed,
@@ -101,26 +103,22 @@ def lineages(state: State) -> Lineages:
 
     They are the ledger's ``schemas`` rows, which are never taken away: after a restart, or on another machine, they are the same.
     """
-    return {name: _lineage(state, name, [schema_id for _, schema_id in reversed(keys)]) for name, keys in _histories(state).items()}
+    return {name: _lineage(state, name, entries) for name, entries in _histories(state).items()}
 
 
-def _histories(state: State) -> dict[CollectionName, list[tuple[CollectionName, SchemaId]]]:
-    """Return the keys of the schemas of every collection that is there, the oldest first."""
-    found: dict[CollectionName, list[tuple[CollectionName, SchemaId]]] = {name: [] for name in sorted(state.objects)}
-    for key in state.schemas:
-        if key[0] in found:
-            found[key[0]].append(key)
-    return {name: sorted(keys, key=lambda key: key[1]) for name, keys in found.items()}
+def _histories(state: State) -> dict[CollectionName, Sequence[SchemaEntry]]:
+    """Return the schemas of every collection that is there, the oldest first."""
+    named = by_name(state)
+    return {name: history_of(state, name, named) for name in sorted(state.objects)}
 
 
-def _lineage(state: State, name: CollectionName, history: list[SchemaId]) -> Mapping[Fingerprint, Declaration]:
+def _lineage(state: State, name: CollectionName, history: Sequence[SchemaEntry]) -> Mapping[Fingerprint, Declaration]:
     # The current schema need not be the newest: a replacement that was rolled back left one of its own.
     found = {state.objects[name].fingerprint: state.entry(name).declared}
-    for schema_id in history:
+    for entry in reversed(history):
         if len(found) > KEPT:
             break
-        declared = state.schemas[name, schema_id].declared
-        found.setdefault(fingerprint(declared), declared)
+        found.setdefault(fingerprint(entry.declared), entry.declared)
     return found
 
 
@@ -128,7 +126,7 @@ def node_state(env: EnvironmentRoot, state: State, streams: Sequence[StreamState
     """Return what ``env`` is by its ledger, and which of the streams into it wait. Looks at no table."""
     passed = releases_passed(state)
     collections = {
-        name: _hashes(state.entry(name), lineage_in(state, keys[-_LOOKED_AT:], passed)) for name, keys in _histories(state).items()
+        name: _hashes(state.entry(name), lineage_in(state, entries[-_LOOKED_AT:], passed)) for name, entries in _histories(state).items()
     }
     return NodeState(
         EnvId(state.config.env_id),

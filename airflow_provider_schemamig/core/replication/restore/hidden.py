@@ -27,7 +27,7 @@ def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetS
     for before in origin.schemas_of(entry.shard) if hidden else ():
         known = {path for names, path in _declared(before).items() if names in hidden and path in there}
         if known - found:
-            judged = doubts(before, lineage_of(origin, before.collection), target.current, target.lineage)
+            judged = doubts(before, lineage_of(origin, entry.collection), target.current, target.lineage)
             found |= {path for path in known if judged.get(path) is not Doubt.OTHER}
     return "; ".join(f"{path} is hidden at the origin with the values it had, and the target declares it" for path in sorted(found))
 

@@ -105,7 +105,8 @@ def decide(
             return AcceptedEvent(_by_identity(brought, target.current, target), Way.CURRENT)
         differences = tuple(_differences(event.declared, target.current.declared))
         for number, entry in enumerate(target.previous):
-            if fingerprint(entry.declared) == hashed and _is_same(event, origin, entry, target):
+            # What the collection was called makes no difference: its table is the same one.
+            if fingerprint(replace(entry.declared, name=event.declared.name)) == hashed and _is_same(event, origin, entry, target):
                 if number < depth:
                     return AcceptedEvent(_by_identity(brought, entry, target), Way.PREVIOUS)
                 # What it left behind on purpose: a rewrite may have given the same columns another meaning.
@@ -181,7 +182,8 @@ def _dropped(wanted: Shape, entry: SchemaEntry, target: TargetSchema) -> frozens
 
 def _is_later(entry: SchemaEntry, current: SchemaEntry) -> bool:
     """Return whether the target went back from ``entry``."""
-    return entry.rolled_back is not None or entry.schema_id > current.schema_id
+    is_newer = entry.collection == current.collection and entry.schema_id > current.schema_id  # ids count within one name
+    return entry.rolled_back is not None or is_newer
 
 
 def _without(fields: Fields, gone: frozenset[ColumnPath], path: str) -> Fields:

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.access.releases import shape_of
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, SchemaEntry
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, SchemaId, Version
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Fingerprint, ShardId, Version
 from airflow_provider_schemamig.core.release.columns import Origins
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import walk
@@ -48,12 +48,44 @@ class Doubt(Enum):
 
 def lineage_of(state: State, collection: CollectionName) -> ColumnLineage:
     """Return the lineage of a collection's columns, by the ledger alone. Raises LedgerDamaged."""
-    return lineage_in(state, [key for key in state.schemas if key[0] == collection], releases_passed(state))
+    return lineage_in(state, history_of(state, collection, by_name(state)), releases_passed(state))
 
 
-def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], passed: frozenset[Version]) -> ColumnLineage:
-    """Return the same, for who has found out the collection's schemas and ``releases_passed`` for many."""
-    entries = tuple(state.schemas[key] for key in sorted(keys, key=lambda key: key[1]))
+def by_name(state: State) -> Mapping[CollectionName, Sequence[SchemaEntry]]:
+    """Return all schemas by the name that their collection had, oldest first."""
+    found: dict[CollectionName, list[SchemaEntry]] = {}
+    for entry in sorted(state.schemas.values(), key=lambda entry: entry.schema_id):
+        found.setdefault(entry.collection, []).append(entry)
+    return found
+
+
+def history_of(state: State, collection: CollectionName, named: Mapping[CollectionName, Sequence[SchemaEntry]]) -> Sequence[SchemaEntry]:
+    """Return the schemas that a collection has had, oldest first; ``named``: all, ``by_name``.
+
+    They are those under its name, those that its tables had under others, and what led to them there. A table that is another collection's
+    by now tells nothing: the name alone came to this one.
+    """
+    found = list(named.get(collection, ()))
+    shards = list(dict.fromkeys(entry.shard for entry in found))
+    if all(entry.collection == collection for shard in shards for entry in state.schemas_of(shard)):
+        return found
+    elsewhere = {item.shard for name, item in state.objects.items() if name != collection}
+    for shard in shards:  # it grows
+        for name, last in _other_names(state, collection, shard).items() if shard not in elsewhere else ():
+            before = [entry for entry in named[name] if entry.schema_id <= last.schema_id and entry not in found]
+            at = next((n for n, item in enumerate(found) if item.shard == shard and last.may_precede(item)), len(found))
+            found[at:at] = before
+            shards += [entry.shard for entry in before if entry.shard not in shards]
+    return found
+
+
+def _other_names(state: State, collection: CollectionName, shard: ShardId) -> Mapping[CollectionName, SchemaEntry]:
+    """Return the names but this one that the collection of a table had, with the last schema under each."""
+    return {entry.collection: entry for entry in state.schemas_of(shard) if entry.collection != collection}
+
+
+def lineage_in(state: State, entries: Sequence[SchemaEntry], passed: frozenset[Version]) -> ColumnLineage:
+    """Return the same, for who has found out the collection's schemas, oldest first, and ``releases_passed`` for many."""
     at: dict[Version, tuple[SchemaEntry, ...]] = {}
     for entry in entries:
         if entry.release is not None and not (entry.rolled_back is not None and entry.release in passed):
@@ -62,7 +94,7 @@ def lineage_in(state: State, keys: Sequence[tuple[CollectionName, SchemaId]], pa
         before = [version for version in at if version <= release and version in passed]
         if before and release not in at:  # it left the collection as it was
             at[release] = (at[max(before)][-1],)
-    return ColumnLineage("" if state.release is None else state.release.name, entries, at, passed)
+    return ColumnLineage("" if state.release is None else state.release.name, tuple(entries), at, passed)
 
 
 def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[tuple[SchemaEntry, Fingerprint]]:
@@ -150,9 +182,10 @@ def _common(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target:
 def _are_strangers(origin: ColumnLineage, target: ColumnLineage) -> bool:
     """Return whether two environments without a common release have nothing to do with each other.
 
-    They are of different products, or a release of one number declares another thing in each.
+    They are of different products, or a release of one number declares another thing in each. A release that both were at, and that does
+    not have the collection, says neither.
     """
-    return origin.product != target.product or not origin.passed.isdisjoint(target.passed)
+    return origin.product != target.product or not origin.at.keys().isdisjoint(target.at.keys())
 
 
 def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: ColumnLineage) -> bool:

@@ -299,5 +299,5 @@ def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
     theirs, ours = ends.origin.state.schemas_of(there), ends.target.state.schemas_of(own)
     if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):
         return False
-    origin, target = lineage_of(ends.origin.state, theirs[0].collection), lineage_of(ends.target.state, ours[0].collection)
+    origin, target = lineage_of(ends.origin.state, theirs[-1].collection), lineage_of(ends.target.state, ours[-1].collection)
     return not doubts(theirs[0], origin, ours[0], target)
