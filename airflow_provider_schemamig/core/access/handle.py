@@ -108,6 +108,6 @@ class Lease:
 
 def check_names(what: str, names: Sequence[str]) -> None:
     """Raise InvalidArgument for what is no list of columns: a text would be taken letter by letter, and of no column there is no row."""
-    is_list = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    is_list = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     if not is_list or (what == "columns" and not names) or len({name.lower() for name in names}) < len(names):
         raise InvalidArgument(what=what, given=f"{names!r}", rule="a list of the release's columns, each once")

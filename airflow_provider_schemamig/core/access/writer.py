@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.names import physical_path
 from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
-from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version
+from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, InvalidName, Version, name_key
 from airflow_provider_schemamig.core.schema.delta_json import UnknownDeltaType, fields_from_delta
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import has_map
@@ -130,7 +130,7 @@ class Writer(Handle):
         import pyarrow as pa
 
         names = list(rows.schema.names)
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = _twice(names)
         if isinstance(rows, pa.Table) and twice is None:
             rows = plain_rows(rows, self.collection, mode.value)
         try:
@@ -274,11 +274,23 @@ def _checked(txn: Any) -> Txn:
     if not is_pair or not isinstance(txn[0], str) or not hasattr(txn[1], "__index__"):
         raise InvalidArgument(what="txn", given=f"{txn!r}", rule="an application's name and a number: (name, number)")
     app_id, number = txn
-    if not app_id or app_id.startswith(f"{RESERVED_PREFIX}:"):
-        raise InvalidName(kind="transaction application", name=app_id, rule=f"not empty, and not beginning with {RESERVED_PREFIX}:")
+    is_text = app_id == app_id.encode(errors="ignore").decode()
+    if not app_id or not is_text or app_id.startswith(f"{RESERVED_PREFIX}:"):
+        rule = f"text that can be written down, not empty, and not beginning with {RESERVED_PREFIX}:"
+        raise InvalidName(kind="transaction application", name=app_id, rule=rule)
     if isinstance(number, bool) or not 0 <= number < 2**63:
         raise InvalidName(kind="transaction number", name=str(number), rule="a whole number from 0 up that fits a BIGINT")
     return Txn(app_id, number)
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    """Return the first names that are one to Spark, or to delta-rs: also those that differ by case alone."""
+    for key_of in (name_key, str.lower):
+        keys = [key_of(name) for name in names]
+        first = next((key for key in keys if keys.count(key) > 1), None)
+        if first is not None:
+            return " and ".join(dict.fromkeys(name for name, key in zip(names, keys, strict=True) if key == first))
+    return None
 
 
 def _fields(rows: DataFrame | pa.Table) -> Fields:

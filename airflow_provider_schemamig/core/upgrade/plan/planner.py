@@ -12,7 +12,8 @@ from airflow_provider_schemamig.core.delta.commit.create import checked
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
-from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster
+from airflow_provider_schemamig.core.delta.metadata.errors import CannotCluster, ColumnInUse
+from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node
 from airflow_provider_schemamig.core.ledger.rows import Hold, HoldState
@@ -24,15 +25,17 @@ from airflow_provider_schemamig.core.online.operation import Chain
 from airflow_provider_schemamig.core.online.operations import check_on_head, operations_of
 from airflow_provider_schemamig.core.release.merge.chain import Create as CreateStep
 from airflow_provider_schemamig.core.release.merge.chain import Evolve, MergedStep, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, SetProperty
 from airflow_provider_schemamig.core.schema.delta_rules.property_values import check_retentions
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.schema.diff.phases import Phases
+from airflow_provider_schemamig.core.schema.errors import NotApplicable
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import UnusableExpression, newly_unusable, unusable_in
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, ShardMissing
-from airflow_provider_schemamig.core.upgrade.plan.errors import NoRowsBack
+from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps, NoRowsBack
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     KEEP_HOLDS,
     HoldOptions,
@@ -43,7 +46,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     physical_after,
     unclosed_holds,
 )
-from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use, refused_by_holds
+from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use, kept_of_table, refused_by_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_referenced
@@ -139,11 +142,15 @@ class _Planner(Checks):
         plan = Plan(self._target, found, tuple(self._notes))
         return Planned(plan, tuple(self._refusals), (), self._online, self._asked)
 
+    @property
+    def _staying(self) -> Sequence[Hold]:
+        """Return the open holds that the plan does not end."""
+        return [hold for hold in open_holds(self._view.state) if hold.generation not in self._ended]
+
     def _kept(self, step: MergedStep, found: Phases | None = None) -> None:
         """Refuse what would lose something that a hold keeps."""
         if self._view.state is not None:
-            staying = [hold for hold in open_holds(self._view.state) if hold.generation not in self._ended]
-            self._refusals += refused_by_holds(self._view.state, step, found, staying)
+            self._refusals += refused_by_holds(self._view.state, step, found, self._staying)
 
     def _not_in_release(self) -> Iterator[SchemamigError]:
         if self._view.state is not None and not self._target.ahead:
@@ -271,7 +278,7 @@ class _Planner(Checks):
             self._asked[step.old.name] = tuple(self._asking.chains)
         # Else recovery comes before, or the table has a field of the name in the way, which the hold's refusal says.
         if not self._state.intents_of(self._state.objects[step.old.name].shard) and not found.taken:
-            self._try_on_the_head(self._head(step), self._held_drops(step.old.name), evolution)
+            self._check_on_the_head(evolution)
 
     def refuse_element(self, step: Evolve, refusal: Refusal) -> None:
         """Collect what stands against one online change."""
@@ -288,8 +295,13 @@ class _Planner(Checks):
         """Name the release before the last one, if there are several: one by one they may go."""
         target = self._target
         between = [version for version, _ in target.passed if target.source is not None and target.source < version < target.version]
-        if isinstance(refusal, NotOnline) and between:
+        if not between:
+            return refusal
+        if isinstance(refusal, NotOnline):
             refusal.stop = str(max(between))
+        elif target.source is not None and isinstance(refusal, ColumnInUse | CannotCluster | NotApplicable | RefusedByDelta):
+            reason = f"{refusal.collection}: {refusal.message.rstrip('.')}"
+            return StopInBetween(source=target.source, target=target.version, stop=max(between), reason=reason)
         return refusal
 
     @property
@@ -302,10 +314,31 @@ class _Planner(Checks):
         assert head is not None  # ``admits`` saw it
         return head
 
-    def _held_drops(self, collection: CollectionName) -> tuple[DropColumn, ...]:
+    def _held_drops(self, collection: CollectionName, holds: Sequence[Hold]) -> tuple[DropColumn, ...]:
         """Return what the end of the holds drops from a collection."""
-        physical, kept = self._state.entry(collection).physical, kept_fields(self._state, collection, self._ending)
+        physical, kept = self._state.entry(collection).physical, kept_fields(self._state, collection, holds)
         return tuple(map(DropColumn, droppable(physical, kept)))
+
+    def _check_on_the_head(self, evolution: TableEvolution) -> None:
+        """Refuse what the committer would refuse later; for the hold that keeps it, if that is a column which a release has dropped."""
+        collection, head = evolution.step.old.name, self._head(evolution.step)
+        try:
+            self._try_on_the_head(head, self._held_drops(collection, self._ending), evolution)
+        except Refusal as refusal:
+            asks = f"the release asks for what a dropped column stands against ({refusal.message.rstrip('.')})"
+            kept = list(kept_of_table(self._state, collection, self._staying, asks))
+            if not kept or not self._goes_without(head, self._held_drops(collection, unclosed_holds(self._state)), evolution):
+                raise
+            self._refusals += (
+                [] if any(isinstance(known, HoldKeeps) and known.collection == collection for known in self._refusals) else kept
+            )
+
+    def _goes_without(self, head: Head, held: Sequence[Change], evolution: TableEvolution) -> bool:
+        try:
+            self._try_on_the_head(head, held, evolution)
+        except Refusal:
+            return False
+        return True
 
     @staticmethod
     def _try_on_the_head(head: Head, held: Sequence[Change], evolution: TableEvolution) -> None:

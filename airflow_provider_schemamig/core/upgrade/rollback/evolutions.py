@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Sh
 from airflow_provider_schemamig.core.online.backfill import due_files
 from airflow_provider_schemamig.core.online.nested_types import leaves
 from airflow_provider_schemamig.core.release.columns import match
-from airflow_provider_schemamig.core.release.merge.chain import Evolve, RewriteStep
+from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, RewriteStep
 from airflow_provider_schemamig.core.schema.describe import keys_in_words
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
@@ -205,14 +205,25 @@ def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tu
 
 
 def unasked_keys(leader: LeaderView, plan: Plan) -> Iterator[str]:
-    """Yield, in words, the keys that the release had dropped and that a rollback declares again, where rows came meanwhile."""
+    """Yield, in words, the keys that the release had dropped and that a rollback declares again, where rows came meanwhile.
+
+    FOREIGN KEYs always: nothing kept the rows that they refer to, and those may be of a table that is no part of the release.
+    """
     for step in plan.target.steps:
+        if isinstance(step, Create):
+            continue
+        kept = set[str]()
         if isinstance(step, Evolve | RewriteStep):
             kept = {*keys_in_words(step.new, match(step.old, step.new, step.renames if isinstance(step, Evolve) else {}))}
-            found = [key for key in keys_in_words(step.old) if key not in kept]
-            if found and (isinstance(step, RewriteStep) or _rows_came(leader, held_table(leader.state, hold_of(leader), step.old.name))):
-                text = "is declared again, and rows that came since were not asked: `schemamig verify` does"
-                yield from (f"{step.old.name}: {key} {text}" for key in found)
+        found = [key for key in keys_in_words(step.old) if key not in kept]
+        came = isinstance(step, RewriteStep) or (
+            isinstance(step, Evolve) and bool(found) and _rows_came(leader, held_table(leader.state, hold_of(leader), step.old.name))
+        )
+        for key in found:
+            if key.startswith("FOREIGN KEY"):
+                yield f"{step.old.name}: {key} is declared again, and no row was asked: `schemamig verify` does"
+            elif came:
+                yield f"{step.old.name}: {key} is declared again, and rows that came since were not asked: `schemamig verify` does"
 
 
 def _rows_came(leader: LeaderView, held: HeldTable) -> bool:

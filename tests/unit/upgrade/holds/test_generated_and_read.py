@@ -11,8 +11,9 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.ledger.rows import HoldState
 from airflow_provider_schemamig.core.names import Generation
 from tests.support.lake import Lake, no_spark
+from tests.support.online import OnlineJobs
 from tests.support.tables import foreign
-from tests.support.upgrades import deployed, make_holds_due, releases, whole
+from tests.support.upgrades import deployed, make_holds_due, refused, releases, whole
 
 #: What is read comes before what reads it by name, and after it.
 BEFORE = "CREATE TABLE t (id BIGINT, day DATE, year INT GENERATED ALWAYS AS (YEAR(day)), b INT);"
@@ -37,6 +38,31 @@ def _end_hold(lake: Lake, following: Path) -> None:
 def _stacked(lake: Lake, following: Path) -> None:
     lake.upgrade(following)
     _contract(lake, following)
+
+
+READ = "CREATE TABLE t (id BIGINT, a INT, g INT GENERATED ALWAYS AS (a + 1));"
+LEFT = "CREATE TABLE t (id BIGINT, a INT);"
+#: What the dropped one read -> the schema after that, and its step.
+CHANGED = {
+    "renamed": ("CREATE TABLE t (id BIGINT, b INT);", 'evolution("t", rename={"a": "b"})'),
+    "widened": ("CREATE TABLE t (id BIGINT, a BIGINT);", 'evolution("t")'),
+    "another type": ("CREATE TABLE t (id BIGINT, a STRING);", 'evolution("t")'),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_a_generated_column_read_stays_as_it_is_while_a_hold_keeps_that(tmp_path: Path, name: str) -> None:
+    folders = releases(tmp_path, (READ, ""), (LEFT, 'evolution("t", drop=["g"])'), CHANGED[name])
+    lake = deployed(tmp_path, folders[0], folders[2])
+    with refused("stop_in_between") if name == "renamed" else refused("stop_in_between", "t") as found:
+        lake.upgrade(folders[2])
+    assert "Upgrade to 1.1.0 first" in found[0].next_action
+    lake.upgrade(folders[1])
+    with refused("hold_open", "t") as found:
+        commands.upgrade(lake.env, folders[2], jobs=OnlineJobs())
+    assert "needs column g until" in found[0].message and "--end-hold" in found[0].next_action
+    commands.upgrade(lake.env, folders[2], jobs=OnlineJobs(), end_hold=True)
+    whole(lake)
 
 
 @pytest.mark.parametrize(("schema", "drops"), [(BEFORE, ("year", "day")), (AFTER, ("g", "z"))], ids=["read first", "read last"])

@@ -69,11 +69,11 @@ def refused_by_holds(state: State, step: MergedStep, found: Phases | None, holds
             if found is not None:
                 yield from _evolution(state, old.name, found, holds)
         case Replace(old=old):
-            yield from _of_table(state, old.name, holds, "the release replaces the table")
+            yield from kept_of_table(state, old.name, holds, "the release replaces the table")
         case RewriteStep(old=old):
-            yield from _of_table(state, old.name, holds, "the release rewrites the table")
+            yield from kept_of_table(state, old.name, holds, "the release rewrites the table")
         case Remove(old=old):
-            yield from _of_table(state, old.name, holds, "the release removes the table")
+            yield from kept_of_table(state, old.name, holds, "the release removes the table")
 
 
 def _evolution(state: State, collection: CollectionName, found: Phases, holds: Sequence[Hold]) -> Iterator[HoldKeeps]:
@@ -82,7 +82,7 @@ def _evolution(state: State, collection: CollectionName, found: Phases, holds: S
         yield _refusal(collection, kept[taken.path], f"column {taken.path}", f"the release asks for {taken.by}")
     for change in (*found.expand, *found.online):
         if isinstance(change, ChangeType) and not change.widening:
-            yield from _of_table(state, collection, holds, f"the release changes the type of {change.path}")
+            yield from kept_of_table(state, collection, holds, f"the release changes the type of {change.path}")
     entry = state.entry(collection)
     for hold, table in held_of(state, entry.shard, holds):
         for change in (*found.expand, *found.online):
@@ -102,7 +102,7 @@ def _changes_again(change: AddColumn | ChangeType, table: HeldTable, names: dict
     return any(path[: len(other)] == other[: len(path)] for other in table.retyped)
 
 
-def _of_table(state: State, collection: CollectionName, holds: Sequence[Hold], asks: str) -> Iterator[HoldKeeps]:
+def kept_of_table(state: State, collection: CollectionName, holds: Sequence[Hold], asks: str) -> Iterator[HoldKeeps]:
     """Yield what holds keep of the table, whatever it is."""
     if collection not in state.objects:
         return
