@@ -109,7 +109,7 @@ def lineages(state: State) -> Lineages:
 def _histories(state: State) -> dict[CollectionName, Sequence[SchemaEntry]]:
     """Return the schemas of every collection that is there, the oldest first."""
     named = by_name(state)
-    return {name: history_of(state, name, named) for name in sorted(state.objects)}
+    return {name: history_of(state, name, named[name]) for name in sorted(state.objects)}
 
 
 def _lineage(state: State, name: CollectionName, history: Sequence[SchemaEntry]) -> Mapping[Fingerprint, Declaration]:

@@ -48,27 +48,21 @@ class Doubt(Enum):
 
 def lineage_of(state: State, collection: CollectionName) -> ColumnLineage:
     """Return the lineage of a collection's columns, by the ledger alone. Raises LedgerDamaged."""
-    return lineage_in(state, history_of(state, collection, by_name(state)), releases_passed(state))
+    own = [entry for (name, _), entry in state.schemas.items() if name == collection]
+    return lineage_in(state, history_of(state, collection, own), releases_passed(state))
 
 
-def by_name(state: State) -> Mapping[CollectionName, Sequence[SchemaEntry]]:
-    """Return all schemas by the name that their collection had, oldest first."""
-    found: dict[CollectionName, list[SchemaEntry]] = {}
-    for entry in sorted(state.schemas.values(), key=lambda entry: entry.schema_id):
-        found.setdefault(entry.collection, []).append(entry)
-    return found
+def history_of(state: State, collection: CollectionName, own: Sequence[SchemaEntry]) -> Sequence[SchemaEntry]:
+    """Return the schemas that a collection has had, oldest first. ``own``: all those under its name.
 
-
-def history_of(state: State, collection: CollectionName, named: Mapping[CollectionName, Sequence[SchemaEntry]]) -> Sequence[SchemaEntry]:
-    """Return the schemas that a collection has had, oldest first; ``named``: all, ``by_name``.
-
-    They are those under its name, those that its tables had under others, and what led to them there. A table that is another collection's
-    by now tells nothing: the name alone came to this one.
+    The others are those that its tables had under other names, and what led to them there. A table that is another collection's by now
+    tells nothing: the name alone came to this one.
     """
-    found = list(named.get(collection, ()))
+    found = sorted(own, key=lambda entry: entry.schema_id)
     shards = list(dict.fromkeys(entry.shard for entry in found))
     if all(entry.collection == collection for shard in shards for entry in state.schemas_of(shard)):
         return found
+    named = by_name(state)
     elsewhere = {item.shard for name, item in state.objects.items() if name != collection}
     for shard in shards:  # it grows
         for name, last in _other_names(state, collection, shard).items() if shard not in elsewhere else ():
@@ -82,6 +76,14 @@ def history_of(state: State, collection: CollectionName, named: Mapping[Collecti
 def _other_names(state: State, collection: CollectionName, shard: ShardId) -> Mapping[CollectionName, SchemaEntry]:
     """Return the names but this one that the collection of a table had, with the last schema under each."""
     return {entry.collection: entry for entry in state.schemas_of(shard) if entry.collection != collection}
+
+
+def by_name(state: State) -> Mapping[CollectionName, Sequence[SchemaEntry]]:
+    """Return all schemas by the name that their collection had, oldest first."""
+    found: dict[CollectionName, list[SchemaEntry]] = {}
+    for entry in sorted(state.schemas.values(), key=lambda entry: entry.schema_id):
+        found.setdefault(entry.collection, []).append(entry)
+    return found
 
 
 def lineage_in(state: State, entries: Sequence[SchemaEntry], passed: frozenset[Version]) -> ColumnLineage:

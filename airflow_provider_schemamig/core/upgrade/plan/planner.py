@@ -75,6 +75,10 @@ class Planned:
     online: Mapping[CollectionName, OnlineChanges]
     asked: Mapping[CollectionName, tuple[Chain, ...]]
 
+    def noted(self, *notes: str) -> Planned:
+        """Return the plan with these notes besides its own."""
+        return replace(self, plan=replace(self.plan, notes=(*self.plan.notes, *notes))) if notes else self
+
 
 @dataclass(frozen=True)
 class View:
@@ -99,7 +103,7 @@ def build_plan(target: Target, view: View, holds: HoldOptions = KEEP_HOLDS) -> P
     planned = _Planner(target, view, ending).plan()
     in_use = () if holds.ignore_nodes else tuple(holds_in_use(ending, view.nodes))
     if holds.end_hold and planned.plan.is_empty and any(hold.state is HoldState.OPEN for hold in pending):
-        planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, NO_HOLD_ENDS)))
+        planned = planned.noted(NO_HOLD_ENDS)
     return replace(planned, refusals=(*planned.refusals, *in_use), pending=pending)
 
 

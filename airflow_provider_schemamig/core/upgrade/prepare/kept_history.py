@@ -7,7 +7,6 @@ table everything counts as having come, of a replaced one rows may be lost, of a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
@@ -32,8 +31,7 @@ _REFUSED = "is refused (`way_back_gone`), because it does not know any more whic
 
 def with_history_notes(env: EnvironmentRoot, view: View, planned: Planned, hold: timedelta) -> Planned:
     """Return the plan with a note a collection whose log is kept for a shorter time than ``hold``."""
-    notes = tuple(_notes(env, view, planned, hold.total_seconds() / 3600))
-    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
+    return planned.noted(*_notes(env, view, planned, hold.total_seconds() / 3600))
 
 
 def _notes(env: EnvironmentRoot, view: View, planned: Planned, hold_hours: float) -> Iterator[str]:

@@ -140,7 +140,7 @@ def preflight_plan(
         planned = replace(planned, plan=plan_of(env, deployment))
         report = replace(report, planned=planned)
     if notes := other_hold(deployment, request):
-        planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
+        planned = planned.noted(*notes)
         report = replace(report, planned=planned)
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.state import State
@@ -16,8 +15,7 @@ from airflow_provider_schemamig.exceptions import listed
 
 def with_notes_on_new_tables(view: View, planned: Planned) -> Planned:
     """Return the plan with a note a replaced or rewritten collection whose new table lacks a property of the old one."""
-    notes = tuple(_notes(view, planned))
-    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
+    return planned.noted(*_notes(view, planned))
 
 
 def _notes(view: View, planned: Planned) -> Iterator[str]:

@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now
 def with_notes_on_columns(env: EnvironmentRoot, view: View, planned: Planned) -> Planned:
     """Return the plan with its notes on such columns."""
     notes = (*_shown_again(view, planned), *_filled_again(env, view, planned))
-    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
+    return planned.noted(*notes)
 
 
 def _shown_again(view: View, planned: Planned) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
@@ -15,8 +14,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
 
 def with_notes_on_unasked_keys(view: View, planned: Planned) -> Planned:
     """Return the plan with a note for each FOREIGN KEY that is in force with the commit and that no row was asked for."""
-    notes = tuple(_notes(view.state, planned))
-    return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes))) if notes else planned
+    return planned.noted(*_notes(view.state, planned))
 
 
 def _notes(state: State | None, planned: Planned) -> Iterator[str]:
@@ -24,6 +22,8 @@ def _notes(state: State | None, planned: Planned) -> Iterator[str]:
     built = {stage.collection: stage.declaration for stage in planned.plan.of_kind(Build)}
     filled = {stage.collection for stage in planned.plan.of_kind(Build) if stage.fill is not None}
     anew = {**copied, **built}
+    if not anew:
+        return
     for name, declaration in sorted({**_kept(state, planned), **anew}.items()):
         for key in declaration.foreign_keys:
             made = name if name in anew else key.references
@@ -35,7 +35,7 @@ def _notes(state: State | None, planned: Planned) -> Iterator[str]:
 
 
 def _kept(state: State | None, planned: Planned) -> Mapping[CollectionName, Declaration]:
-    """Return the declarations of the release that are another table's: unchanged, or evolved."""
+    """Return what the release declares of the collections that keep their tables, which may be evolved."""
     if state is None:
         return {}
     steps = planned.plan.target.steps
