@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, 
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
 from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
 from airflow_provider_schemamig.core.schema.describe import describe
+from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -190,8 +191,23 @@ def taken_back(folder: KnownFolder, taken: Sequence[Taken]) -> Iterator[str]:
                 does = (
                     f"does not have {path}, and the upgrade to it takes it away" if here else f"has {path}, and the upgrade to it adds it"
                 )
-                meant = f"if that is not meant, take the versions up to {version} out of the folder"
-                yield f"{item.name}: {version}, which is not deployed here, {does}; {meant}"
+                yield f"{item.name}: {version}, which is not deployed here, {does}; {_unless_meant(version)}"
+        for change in _done_again(item, known):
+            text = f"the upgrade to {version}, which is not deployed here, does again what was taken back: {describe(change)}"
+            yield f"{item.name}: {text}; {_unless_meant(version)}"
+
+
+def _unless_meant(version: Version) -> str:
+    return f"if that is not meant, take the versions up to {version} out of the folder"
+
+
+def _done_again(item: Taken, known: Declaration) -> Iterator[Change]:
+    """Yield what leads to the folder's head only since this was taken over; columns are told apart."""
+    with contextlib.suppress(Refusal):  # names that change hands
+        before = diff(replace(item.foreign.entry.declared, name=known.name), known).changes
+        for change in diff(replace(item.declared, name=known.name), known).changes:
+            if change not in before and not isinstance(change, AddColumn | DropColumn | RenameColumn):
+                yield change
 
 
 def _touched(changes: Iterable[Change]) -> Iterator[ColumnPath]:

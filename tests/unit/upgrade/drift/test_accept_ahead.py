@@ -310,3 +310,24 @@ def test_two_rollbacks_after_an_accept_leave_the_collection_ahead_as_it_was(tmp_
     assert commands.status(lake.env).to_json()["collections"]["t"]["ahead"]
     lake.upgrade(folder)
     assert lake.version == "1.2.0"
+
+
+UNDONE: dict[str, tuple[Change, Change, str]] = {
+    "a CHECK": (
+        lambda path: tables.set_property(path, "delta.constraints.pos", "id > 0"),
+        lambda path: tables.set_property(path, "delta.constraints.pos", None),
+        "does again what was taken back: add CHECK pos (id > 0)",
+    ),
+    "a column": (added("more"), dropped("more"), "has more, and the upgrade to it adds it"),
+}
+
+
+@pytest.mark.parametrize("name", UNDONE)
+def test_what_was_accepted_and_then_undone_is_in_the_folders_next_version_and_told(tmp_path: Path, name: str) -> None:
+    lake, folder = unreleased(tmp_path)
+    does, undoes, told = UNDONE[name]
+    does(lake.path("t"))
+    assert commands.accept(lake.env, folder).notes == ()
+    undoes(lake.path("t"))
+    (note,) = (note for note in commands.accept(lake.env, folder).notes if "not deployed here" in note)
+    assert told in note and "take the versions up to 1.2.0 out of the folder" in note
