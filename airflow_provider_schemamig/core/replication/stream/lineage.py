@@ -55,22 +55,28 @@ def lineage_of(state: State, collection: CollectionName) -> ColumnLineage:
 def history_of(state: State, collection: CollectionName, own: Sequence[SchemaEntry]) -> Sequence[SchemaEntry]:
     """Return the schemas that a collection has had, oldest first. ``own``: all those under its name.
 
-    The others are those that its tables had under other names, and what led to them there. A table that is another collection's by now
-    tells nothing: the name alone came to this one.
+    The others are those that its tables had under other names, and what led to them there. A table that went on under another name tells
+    nothing: the name alone came to this collection.
     """
     found = sorted(own, key=lambda entry: entry.schema_id)
-    shards = list(dict.fromkeys(entry.shard for entry in found))
+    shards = [shard for shard in dict.fromkeys(entry.shard for entry in found) if _last_name(state, shard) == collection]
     if all(entry.collection == collection for shard in shards for entry in state.schemas_of(shard)):
         return found
     named = by_name(state)
-    elsewhere = {item.shard for name, item in state.objects.items() if name != collection}
     for shard in shards:  # it grows
-        for name, last in _other_names(state, collection, shard).items() if shard not in elsewhere else ():
-            before = [entry for entry in named[name] if entry.schema_id <= last.schema_id and entry not in found]
+        for name, last in _other_names(state, collection, shard).items():
+            led = (entry for entry in named[name] if entry.shard == shard or _last_name(state, entry.shard) == name)
+            before = [entry for entry in led if entry.schema_id <= last.schema_id and entry not in found]
             at = next((n for n, item in enumerate(found) if item.shard == shard and last.may_precede(item)), len(found))
             found[at:at] = before
             shards += [entry.shard for entry in before if entry.shard not in shards]
     return found
+
+
+def _last_name(state: State, shard: ShardId) -> CollectionName:
+    """Return what the collection of a table was called at last; what was rolled back does not count."""
+    entries = state.schemas_of(shard)
+    return next((entry for entry in reversed(entries) if entry.rolled_back is None), entries[-1]).collection
 
 
 def _other_names(state: State, collection: CollectionName, shard: ShardId) -> Mapping[CollectionName, SchemaEntry]:

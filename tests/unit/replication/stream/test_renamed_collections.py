@@ -108,6 +108,21 @@ def test_a_collection_of_the_old_name_is_another_one(tmp_path: Path) -> None:
     assert len(lineage_of(state, CollectionName("rides")).entries) == 2
 
 
+def test_a_collection_of_the_old_name_stays_one_when_the_renamed_one_goes(tmp_path: Path) -> None:
+    """One end makes all releases, the other leaps over the one that made it."""
+    columns = "v STRING, w STRING,"
+    first, second = (TABLE.format("rides", columns), ""), (TABLE.format("trips", columns), 'evolution("trips", renamed_from="rides")')
+    third = (TABLE.format("trips", columns + " x INT,") + TABLE.format("rides", columns), 'evolution("trips")')
+    envs = with_jobs(make_replicas(tmp_path, first, second, third, (TABLE.format("rides", columns), 'removal("trips")')))
+    for number in (2, 3, 4):
+        envs.upgrade("a", to=number)
+    for number in (2, 4):
+        envs.upgrade("b", to=number)
+    envs.insert("a", {"id": 1, "v": "v1", "w": "w1"}, collection="rides")
+    assert envs.state("a", "b", "rides").pause is None
+    assert envs.declared_rows("b", "rides") == envs.declared_rows("a", "rides")
+
+
 def test_a_collection_tells_others_the_schemas_that_it_had_under_its_old_name(tmp_path: Path) -> None:
     envs = scene(tmp_path, "a column renamed")
     before = fingerprint(LedgerReader(envs.env("a")).state().entry(CollectionName("rides")).declared)

@@ -323,7 +323,7 @@ UNDONE: dict[str, tuple[Change, Change, str]] = {
 
 
 @pytest.mark.parametrize("name", UNDONE)
-def test_what_was_accepted_and_then_undone_is_in_the_folders_next_version_and_told(tmp_path: Path, name: str) -> None:
+def test_accept_tells_what_the_folders_next_version_does_again_of_what_was_undone(tmp_path: Path, name: str) -> None:
     lake, folder = unreleased(tmp_path)
     does, undoes, told = UNDONE[name]
     does(lake.path("t"))
