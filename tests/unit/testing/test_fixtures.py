@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.release.check import load_checked
+from airflow_provider_schemamig.core.testing.errors import FixtureDamaged
 from airflow_provider_schemamig.core.testing.rows.fixtures import read_fixtures, write_fixtures
 from airflow_provider_schemamig.core.testing.rows.generate import GENERATOR
 from tests.support.bytes import tree
+from tests.support.product import Product
 from tests.unit.testing.samples import history
 
 
@@ -74,6 +76,37 @@ CASES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
 def test_rehearsed_fixtures_what_is_wrong_with_a_file(folder: Path, case: str) -> None:
     file, change, expected = CASES[case]
     edit(folder, file, change)
+    assert codes(folder) == expected
+
+
+def test_a_file_that_cannot_be_read_is_damaged(folder: Path) -> None:
+    (folder / "fixtures/1.0.0/a.jsonl").unlink()
+    (folder / "fixtures/1.0.0/a.jsonl").mkdir()
+    assert codes(folder) == ["fixture_damaged"]
+    with pytest.raises(FixtureDamaged, match="the operating system says: Is a directory"):
+        write_fixtures(load_checked(folder))
+
+
+VALUES = "CREATE TABLE v (s STRING, d DECIMAL(38,10), m MAP<STRING, INT>);"
+#: A value by hand -> what is wrong with it.
+ROWS: dict[str, tuple[dict[str, object], list[str]]] = {
+    "another end of a line": ({"s": "a\u2028b\u0085c\u000bd"}, []),
+    "half a character": ({"s": "\ud800"}, ["fixture_damaged"]),
+    "all digits": ({"d": "1" * 28 + ".0000000001"}, []),
+    "a digit too many": ({"d": "1" * 29 + ".0000000001"}, ["fixture_damaged"]),
+    "no number": ({"d": "NaN"}, ["fixture_damaged"]),
+    "no key": ({"m": [[None, 1]]}, ["fixture_damaged"]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_value_by_hand_is_taken_or_refused_in_words(tmp_path: Path, name: str) -> None:
+    row, expected = ROWS[name]
+    folder = Product(tmp_path).release("1.0.0", VALUES)
+    line = json.dumps({"s": None, "d": None, "m": None, **row}, sort_keys=True, separators=(",", ":"), ensure_ascii="ud8" in ascii(row))
+    path = folder / "fixtures" / "1.0.0" / "v.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'{{"collection":"v","generator":"hand","version":"1.0.0"}}\n{line}\n')
     assert codes(folder) == expected
 
 

@@ -105,7 +105,7 @@ def write_fixtures(release: Release) -> WrittenFixtures:
     beyond: dict[str, str] = {}
     for version, declaration in wanted(release):
         file = fixture_file(version, declaration.name)
-        old, new = _text(release.path / file), fixture_text(declaration, version)
+        old, new = _text(release.path, file, declaration.name), fixture_text(declaration, version)
         header = _header(new.split("\n", 1)[0])
         is_ours = old is None or (version == release.version and _header(old.split("\n", 1)[0]).get("generator") != HAND)
         if is_ours and old != new:
@@ -122,7 +122,11 @@ def read_fixtures(release: Release) -> Fixtures:
     refusals: list[Refusal] = []
     expected = {fixture_file(version, declaration.name): (version, declaration) for version, declaration in wanted(release)}
     for file, (version, declaration) in expected.items():
-        text = _text(release.path / file)
+        try:
+            text = _text(release.path, file, declaration.name)
+        except FixtureDamaged as damaged:
+            refusals.append(damaged)
+            continue
         if text is None:
             refusals.append(FixtureMissing(collection=declaration.name, file=file))
             continue
@@ -146,7 +150,7 @@ def completed(fixtures: Fixtures, release: Release) -> Fixtures:
 
 def _checked(file: str, text: str, version: Version, declaration: Declaration, refusals: list[Refusal], *, is_head: bool) -> Fixture | None:
     name = declaration.name
-    lines = text.splitlines()
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]  # a text may have other ends of lines in it
     header = _header(lines[0] if lines else "")
     generator = header.get("generator")
     if generator != HAND and (not isinstance(generator, int) or generator < 1):
@@ -171,6 +175,7 @@ def _reencodes(file: str, lines: list[str], declaration: Declaration, refusals: 
     for number, line in enumerate(lines[1:], start=2):
         try:
             again = row_text(row_of(line, declaration.fields), declaration.fields)
+            again.encode()  # half of a character is no text
         except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             refusals.append(FixtureDamaged(collection=declaration.name, file=file, line=number, reason=reason))
@@ -188,12 +193,14 @@ def _header(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _text(path: Path) -> str | None:
-    """Read a file, None if there is none. One that is no text is as good as damaged: its first line says nothing."""
+def _text(folder: Path, file: str, collection: CollectionName) -> str | None:
+    """Read a file, None if there is none. One that is no text is as good as damaged: its first line says nothing. Raises FixtureDamaged."""
     try:
-        return path.read_bytes().decode(errors="replace")
+        return (folder / file).read_bytes().decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise FixtureDamaged(collection=collection, file=file, line=1, reason=f"the operating system says: {error.strerror}") from error
 
 
 def _files(folder: Path) -> list[str]:

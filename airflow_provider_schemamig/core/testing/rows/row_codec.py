@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -23,6 +23,8 @@ Row = dict[str, Any]
 #: Whole numbers and the bits of their values.
 _INTEGER = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _MIDNIGHT = datetime.min.time()
+#: As many as a decimal of Delta has; Python's own context knows 28.
+_DIGITS = Context(prec=38)
 
 
 def row_text(row: Row, fields: Fields) -> str:
@@ -99,7 +101,10 @@ def _encode_other(value: Any, name: str) -> Any:
 
 def _decimal_text(value: Any, precision: int, scale: int) -> str:
     exact = Decimal(value)
-    rounded = round(exact, scale)
+    try:
+        rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_DIGITS)
+    except InvalidOperation as error:  # no number, or of too many digits
+        raise ValueError(f"{value} does not fit into decimal({precision},{scale})") from error
     if rounded != exact or len(rounded.as_tuple().digits) > precision:
         raise ValueError(f"{value} does not fit into decimal({precision},{scale})")
     return f"{rounded:f}"
@@ -135,6 +140,8 @@ def _decode(data: Any, data_type: DataType) -> Any:
 def _pairs(data: Any) -> Sequence[Any]:
     if not isinstance(data, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in data):
         raise ValueError("a map is a list of [key, value]")
+    if any(key is None for key, _ in data):
+        raise ValueError("a key of a map is NULL")
     return data
 
 
