@@ -97,7 +97,8 @@ def show(table: pa.Table, fit: Fit) -> pa.Table:
         column = table[origin].combine_chunks()
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         try:
-            columns.append(shower.value(array, source.type, field.type, origin, path, target.type).cast(target.type))
+            found = shower.value(array, source.type, field.type, origin, path, target.type)
+            columns.append(found if found.type == target.type else found.cast(target.type))
         except pa.ArrowInvalid as error:
             wanted = fit.target.field(field.name)
             assert wanted is not None  # it has the columns of ``shown``
@@ -151,7 +152,9 @@ class _Shower:
                 continue
             name = there.rpartition(".")[2]
             children.append(self.value(inside[name], types[name], field.type, there, here, wanted.type))
-        return pa.StructArray.from_arrays(children, fields=[f.with_nullable(True) for f in target], mask=array.is_null())
+        # Below a struct that is NULL there are NULLs, whatever its fields are: Arrow's own cast would refuse those.
+        fields = [field.with_nullable(field.nullable or _lacks(child, array)) for field, child in zip(target, children, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
 
     def _list(self, array: Any, old: Array, new: Array, origin: str, path: str, target: Any) -> Any:
         import pyarrow as pa
@@ -168,6 +171,13 @@ class _Shower:
         keys = self.value(array.keys, old.key, new.key, f"{origin}.key", f"{path}.key", target.key_type)
         items = self.value(array.items, old.value, new.value, f"{origin}.value", f"{path}.value", target.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, mask=array.is_null())
+
+
+def _lacks(child: Any, parent: Any) -> bool:
+    """Return whether a field has no value in a struct that is there."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.and_(child.is_null(), parent.is_valid())).as_py())
 
 
 def _cast(array: Any, target: Any) -> Any:
