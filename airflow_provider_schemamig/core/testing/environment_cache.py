@@ -13,12 +13,13 @@ from airflow_provider_schemamig.core.testing.results import PathEnded, PathFindi
 
 @dataclass(frozen=True)
 class Arrival:
-    """How a cached environment came about. ``cached`` None: none at the version can be made. ``step``: the clean run of the step to it;
-    None where an environment is simply new. ``writes``: how many moments to die that step had."""
+    """How a cached environment came about. ``cached`` None: none at the version can be made, and ``why``. ``step``: the clean run of the
+    step to it; None where an environment is simply new. ``writes``: how many moments to die that step had."""
 
     cached: CachedEnvironment | None
     step: Result | None
     writes: int = 0
+    why: tuple[PathFinding, ...] = ()
 
 
 @dataclass
@@ -46,10 +47,11 @@ class EnvironmentCache:
         known = None if before is None else self._made[before].cached
         if known is None:
             cached, report = _tried(lambda report: runner.begin(version, report))
+            why = tuple(report.findings)
             if before is None:
-                return Arrival(cached, None)
+                return Arrival(cached, None, why=why)
             path = UpgradePath(PathKind.STEP, before, version)
-            return Arrival(cached, Result(path, PathVerdict.FAILED, (no_start(before),)))
+            return Arrival(cached, Result(path, PathVerdict.FAILED, (no_start(before, self._made[before].why),)), why=why)
         path, started = UpgradePath(PathKind.STEP, known.version, version), time.monotonic()
         without = () if self.has_spark else runner.spark_for(known.version, version)
         if without:
@@ -66,9 +68,11 @@ def needs_spark(path: UpgradePath, collections: tuple[str, ...]) -> Result:
     return Result(path, PathVerdict.NEEDS_SPARK, notes=(note,))
 
 
-def no_start(version: Version) -> PathFinding:
-    reason = f"no environment at {version} could be made, so nothing can begin there."
-    return PathFinding("begin", "no_environment", reason, f"Look at what is wrong with {version} first.")
+def no_start(version: Version, why: tuple[PathFinding, ...]) -> PathFinding:
+    """Return the finding of a path that has nothing to begin at. ``why``: what making that stopped at; empty: a path to it tells."""
+    told = "".join(f" {each.phase}: [{each.cause}] {each.reason}" for each in why[:1])
+    reason = f"no environment at {version} could be made, so nothing can begin there.{told}"
+    return PathFinding("begin", "no_environment", reason, why[0].remedy if why else f"Look at what is wrong with {version} first.")
 
 
 def _tried(run: Callable[[Report], CachedEnvironment]) -> tuple[CachedEnvironment | None, Report]:

@@ -99,7 +99,7 @@ class Rehearsal:
         if path.kind is not PathKind.STEP:
             return found
         done = self.cache.at(path.target)
-        return Arrival(found.cached, done.step, done.writes)
+        return Arrival(found.cached, done.step, done.writes, found.why)
 
     def run(self, path: UpgradePath) -> Result:
         """Take one path, with all it needs before."""
@@ -125,7 +125,7 @@ class Rehearsal:
             self.runner.fresh(arrival.cached, report)
             return None
         if arrival.cached is None:
-            report.end([no_start(path.source)])
+            report.end([no_start(path.source, arrival.why)])
         assert arrival.cached is not None
         if path.kind is PathKind.STEP:
             self.runner.interrupted(arrival.cached, path.target, arrival.writes, report)

@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_read_is_damaged(folder: Path) -> None:
         write_fixtures(load_checked(folder))
 
 
-VALUES = "CREATE TABLE v (s STRING, d DECIMAL(38,10), m MAP<STRING, INT>);"
+VALUES = "CREATE TABLE v (s STRING, d DECIMAL(38,10), m MAP<STRING, INT>, f FLOAT, p STRING) PARTITIONED BY (p);"
 #: A value by hand -> what is wrong with it.
 ROWS: dict[str, tuple[dict[str, object], list[str]]] = {
     "another end of a line": ({"s": "a\u2028b\u0085c\u000bd"}, []),
@@ -96,6 +96,10 @@ ROWS: dict[str, tuple[dict[str, object], list[str]]] = {
     "a digit too many": ({"d": "1" * 29 + ".0000000001"}, ["fixture_damaged"]),
     "no number": ({"d": "NaN"}, ["fixture_damaged"]),
     "no key": ({"m": [[None, 1]]}, ["fixture_damaged"]),
+    "32 bits": ({"f": 0.5}, []),
+    "no 32 bits": ({"f": 0.1}, ["fixture_damaged"]),
+    "more than 32 bits": ({"f": 1e39}, ["fixture_damaged"]),
+    "a partition that is NULL": ({"p": ""}, ["fixture_damaged"]),
 }
 
 
@@ -103,7 +107,12 @@ ROWS: dict[str, tuple[dict[str, object], list[str]]] = {
 def test_a_value_by_hand_is_taken_or_refused_in_words(tmp_path: Path, name: str) -> None:
     row, expected = ROWS[name]
     folder = Product(tmp_path).release("1.0.0", VALUES)
-    line = json.dumps({"s": None, "d": None, "m": None, **row}, sort_keys=True, separators=(",", ":"), ensure_ascii="ud8" in ascii(row))
+    line = json.dumps(
+        {"s": None, "d": None, "m": None, "f": None, "p": None, **row},
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii="ud8" in ascii(row),
+    )
     path = folder / "fixtures" / "1.0.0" / "v.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text(f'{{"collection":"v","generator":"hand","version":"1.0.0"}}\n{line}\n')

@@ -300,3 +300,14 @@ def test_rows_through_queries(tmp_path: Path, spark: object) -> None:
     found = rehearsal(folder, tmp_path / "work", jobs=lambda: runner_for("local[2]"))
     results = [found.run(path) for path in found.paths]
     assert {result.verdict for result in results} == {PathVerdict.PASSED}, [result.findings for result in results]
+
+
+def test_a_path_that_cannot_begin_says_at_what_its_beginning_stopped(tmp_path: Path) -> None:
+    table = "CREATE TABLE a (id BIGINT, n INT, CONSTRAINT pos CHECK (n > 0));"
+    folder = history(tmp_path / "h", ((table, ""), (table.replace("n INT,", "n INT, m INT,"), 'evolution("a")')))
+    rows = ('{"collection":"a","generator":"hand","version":"1.0.0"}', '{"id":1,"n":-5}')
+    (folder / "fixtures/1.0.0/a.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    found = rehearsed(folder, tmp_path)
+    for path in found.find("1.0.0..1.1.0"):
+        (finding,) = found.run(path).findings
+        assert finding.cause == "no_environment" and "constraint_violated" in finding.reason

@@ -18,6 +18,7 @@ from typing import Any
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.folder.read import Release
+from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL, text_partitions
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, StorageOptions, open_store
@@ -30,7 +31,7 @@ from airflow_provider_schemamig.core.testing.errors import (
     FixtureUnexpected,
 )
 from airflow_provider_schemamig.core.testing.rows.generate import GENERATOR, generate
-from airflow_provider_schemamig.core.testing.rows.row_codec import row_of, row_text
+from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_of, row_text
 from airflow_provider_schemamig.exceptions import Refusal
 
 HAND = "hand"
@@ -174,8 +175,10 @@ def _reencodes(file: str, lines: list[str], declaration: Declaration, refusals: 
     before = len(refusals)
     for number, line in enumerate(lines[1:], start=2):
         try:
-            again = row_text(row_of(line, declaration.fields), declaration.fields)
+            row = row_of(line, declaration.fields)
+            again = row_text(row, declaration.fields)
             again.encode()  # half of a character is no text
+            _check_partitions(row, declaration)
         except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             refusals.append(FixtureDamaged(collection=declaration.name, file=file, line=number, reason=reason))
@@ -183,6 +186,13 @@ def _reencodes(file: str, lines: list[str], declaration: Declaration, refusals: 
         if again != line:
             refusals.append(FixtureNotCanonical(collection=declaration.name, file=file, line=number, expected=again))
     return len(refusals) == before
+
+
+def _check_partitions(row: Row, declaration: Declaration) -> None:
+    """Raise ValueError for a text that a partition keeps as NULL."""
+    for name in text_partitions(declaration):
+        if row[name] in KEPT_AS_NULL:
+            raise ValueError(f"{name} is {row[name]!r}, which the table is partitioned by, and keeps as NULL")
 
 
 def _header(line: str) -> dict[str, Any]:

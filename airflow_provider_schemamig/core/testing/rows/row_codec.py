@@ -7,6 +7,8 @@ encoded again is the very same text, and a value that was widened on the way com
 from __future__ import annotations
 
 import json
+import math
+import struct
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -81,7 +83,9 @@ def _encode_other(value: Any, name: str) -> Any:
     match name:
         case "boolean":
             return _is(value, bool)
-        case "float" | "double":
+        case "float":
+            return _float(value)
+        case "double":
             return float(value)
         case "binary":
             return _is(value, bytes).hex()
@@ -108,6 +112,14 @@ def _decimal_text(value: Any, precision: int, scale: int) -> str:
     if rounded != exact or len(rounded.as_tuple().digits) > precision:
         raise ValueError(f"{value} does not fit into decimal({precision},{scale})")
     return f"{rounded:f}"
+
+
+def _float(value: Any) -> float:
+    """Return the number if 32 bits hold it. Raises ValueError, OverflowError."""
+    (nearest,) = struct.unpack("f", struct.pack("f", value))
+    if nearest != value and not math.isnan(nearest):
+        raise ValueError(f"{value!r} is no float, which has 32 bits: {nearest!r} is the nearest")
+    return float(value)
 
 
 def _is(value: Any, kind: type) -> Any:
