@@ -38,12 +38,15 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
         if not done.changes:
             to.print("No table drifted: there is nothing to take over.")
             return
-        to.print(f"taken over into {done.version}", style="bold")
+        to.print(
+            f"taken over into {done.version}" if done.files else f"taken over; {done.version} needs no new version for it", style="bold"
+        )
         for item in document["accepted"]:
             show_changes(to, item)
         show_files(to, done.files)
         show_notes(to, done.notes)
-        first = "read the module, " if any(name.startswith("migrations/") for name in done.files) else ""
-        to.print(f"next: {first}commit the folder, then `schemamig upgrade`: the tables have it already.")
+        if done.files:
+            first = "read the module, " if any(name.startswith("migrations/") for name in done.files) else ""
+            to.print(f"next: {first}commit the folder, then `schemamig upgrade`: the tables have it already.")
 
     return Answer(document, show)

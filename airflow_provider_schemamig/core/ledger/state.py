@@ -44,6 +44,7 @@ from airflow_provider_schemamig.core.ledger.rows import (
     Shard,
     TransitionIntent,
     UnreleasedChange,
+    oldest_first,
 )
 from airflow_provider_schemamig.core.ledger.typed_rows import (
     Rows,
@@ -278,8 +279,7 @@ class State:
 
     @cached_property
     def _schemas_by_shard(self) -> dict[ShardId, list[SchemaEntry]]:
-        entries = sorted(self.schemas.values(), key=lambda entry: (entry.since_table_version, entry.schema_id))
-        return _grouped((entry.shard, entry) for entry in entries)
+        return _grouped((entry.shard, entry) for entry in oldest_first(self.schemas.values(), self._collections_by_shard))
 
     def shard_of(self, collection: CollectionName) -> Shard:
         """Return the shard that holds a collection's rows now."""

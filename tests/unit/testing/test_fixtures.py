@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core.release.check import load_checked
-from airflow_provider_schemamig.core.testing.errors import FixtureDamaged
+from airflow_provider_schemamig.core.release.folder.errors import UnreadableFile
 from airflow_provider_schemamig.core.testing.rows.fixtures import read_fixtures, write_fixtures
 from airflow_provider_schemamig.core.testing.rows.generate import GENERATOR
 from tests.support.bytes import tree
@@ -79,11 +79,11 @@ def test_rehearsed_fixtures_what_is_wrong_with_a_file(folder: Path, case: str) -
     assert codes(folder) == expected
 
 
-def test_a_file_that_cannot_be_read_is_damaged(folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_said_to_be_so(folder: Path) -> None:
     (folder / "fixtures/1.0.0/a.jsonl").unlink()
     (folder / "fixtures/1.0.0/a.jsonl").mkdir()
-    assert codes(folder) == ["fixture_damaged"]
-    with pytest.raises(FixtureDamaged, match="the operating system says: Is a directory"):
+    assert codes(folder) == ["unreadable_file"]
+    with pytest.raises(UnreadableFile, match="Is a directory"):
         write_fixtures(load_checked(folder))
 
 

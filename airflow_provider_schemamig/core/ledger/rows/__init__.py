@@ -35,6 +35,7 @@ from airflow_provider_schemamig.core.ledger.rows.records import (
     Shard,
     ShardState,
     UnreleasedChange,
+    oldest_first,
 )
 
 __all__ = [
@@ -73,4 +74,5 @@ __all__ = [
     "TransitionIntent",
     "UnreleasedChange",
     "Use",
+    "oldest_first",
 ]

@@ -6,6 +6,7 @@ newest format: after every change ``format/objects_v1.py`` is written anew (docs
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -269,6 +270,25 @@ class SchemaEntry:
     def stored_name(self, column: str) -> str:
         """Return what the data files call a top-level column."""
         return dict(self.stored_names).get(ColumnPath(column), column)
+
+
+def oldest_first(entries: Iterable[SchemaEntry], named: Mapping[ShardId, CollectionName]) -> list[SchemaEntry]:
+    """Return schemas by the version of their table that began them. ``named``: what the collection of a table is called now.
+
+    At one version those under another name come first, by the first release that had it: renaming a collection needs no commit.
+    """
+    known = list(entries)
+    first: dict[tuple[ShardId, CollectionName], Version] = {}
+    for entry in known:
+        if entry.release is not None:
+            first[entry.shard, entry.collection] = min(entry.release, first.get((entry.shard, entry.collection), entry.release))
+
+    def place(entry: SchemaEntry) -> tuple[int, bool, bool, Version, SchemaId]:
+        began = first.get((entry.shard, entry.collection))
+        is_newest = named.get(entry.shard) == entry.collection
+        return entry.since_table_version, is_newest, began is None, began or Version(0, 0, 0), entry.schema_id
+
+    return sorted(known, key=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ else. What is not known to be so is refused: clauses go by a list of those allow
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -27,7 +26,7 @@ from airflow_provider_schemamig.core.schema.expressions.spark.row_functions impo
 from airflow_provider_schemamig.core.schema.model import Declaration
 
 if TYPE_CHECKING:
-    from sqlglot import TokenType, exp
+    from sqlglot import exp
 
 _SELECT_ALLOWED = frozenset(["expressions", "from_", "joins", "laterals", "where", "hint"])
 _SOURCE_ALLOWED = frozenset(["this", "alias"])
@@ -219,24 +218,23 @@ class _Checker:
     def _stars(self) -> None:
         """Refuse ``*`` in an expression: what ``with_column`` adds would change its value."""
         from sqlglot import TokenType as T
-        from sqlglot import tokenize
+        from sqlglot import exp, tokenize
 
-        operators, has_select = _operators(), [False]  # for each parenthesis that is open, the outermost first
-        tokens = tokenize(masked(self.query.text), dialect="spark")
-        for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+        has_select = [False]  # for each parenthesis that is open, the outermost first
+        for before, token in pairwise(tokenize(masked(self.query.text), dialect="spark")):
             if before.token_type is T.L_PAREN:
                 has_select.append(False)
             elif before.token_type is T.R_PAREN:
                 has_select.pop()
             elif before.token_type is T.SELECT:
                 has_select[-1] = True
-            if token.token_type is not T.STAR:
-                continue
-            is_operand = before.token_type in operators
-            is_item = before.token_type in (T.L_PAREN, T.COMMA, T.DOT, T.SELECT, T.ALL, T.HINT)
-            goes_on = after is not None and after.token_type in operators
-            if is_operand or (is_item and (goes_on or not has_select[-1])):
+            is_factor = before.token_type not in (T.L_PAREN, T.COMMA, T.DOT)
+            if token.token_type is T.STAR and not is_factor and not has_select[-1]:
                 self._add(e.StarInExpression, token.start)
+        for star in () if self.found else self.tree.find_all(exp.Star):  # beside an operator
+            holder = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
+            if not isinstance(holder, exp.Select):
+                self._add(e.StarInExpression, self._offset(star))
 
     def _own(self) -> None:
         own = self.query.own
@@ -271,16 +269,6 @@ class _Checker:
         query = self.query
         common: dict[str, Any] = {"collection": query.own, "file": query.file, "line": query.line, "argument": query.argument}
         self.found.append((offset, kind(**common, query_line=line, column=column, **values)))
-
-
-@functools.cache
-def _operators() -> frozenset[TokenType]:
-    """Return the tokens that an operand follows: a ``*`` after one of them is no factor."""
-    from sqlglot import TokenType as T
-    from sqlglot.parser import Parser as P
-
-    infix = (P.DISJUNCTION, P.CONJUNCTION, P.EQUALITY, P.COMPARISON, P.BITWISE, P.TERM, P.FACTOR, P.RANGE_PARSERS)
-    return frozenset([T.ARROW, T.DPIPE, T.WHEN, T.THEN, T.ELSE, *P.UNARY_PARSERS]).union(*infix)
 
 
 def _starts(node: exp.Expr) -> list[int]:

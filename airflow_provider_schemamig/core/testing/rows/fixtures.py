@@ -17,6 +17,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import CollectionName, Version
+from airflow_provider_schemamig.core.release.folder.errors import UnreadableFile
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL, text_partitions
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
@@ -106,7 +107,7 @@ def write_fixtures(release: Release) -> WrittenFixtures:
     beyond: dict[str, str] = {}
     for version, declaration in wanted(release):
         file = fixture_file(version, declaration.name)
-        old, new = _text(release.path, file, declaration.name), fixture_text(declaration, version)
+        old, new = _text(release.path, file), fixture_text(declaration, version)
         header = _header(new.split("\n", 1)[0])
         is_ours = old is None or (version == release.version and _header(old.split("\n", 1)[0]).get("generator") != HAND)
         if is_ours and old != new:
@@ -124,9 +125,9 @@ def read_fixtures(release: Release) -> Fixtures:
     expected = {fixture_file(version, declaration.name): (version, declaration) for version, declaration in wanted(release)}
     for file, (version, declaration) in expected.items():
         try:
-            text = _text(release.path, file, declaration.name)
-        except FixtureDamaged as damaged:
-            refusals.append(damaged)
+            text = _text(release.path, file)
+        except UnreadableFile as unreadable:
+            refusals.append(unreadable)
             continue
         if text is None:
             refusals.append(FixtureMissing(collection=declaration.name, file=file))
@@ -203,14 +204,14 @@ def _header(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _text(folder: Path, file: str, collection: CollectionName) -> str | None:
-    """Read a file, None if there is none. One that is no text is as good as damaged: its first line says nothing. Raises FixtureDamaged."""
+def _text(folder: Path, file: str) -> str | None:
+    """Read a file, None if there is none. One that is no text is as good as damaged: its first line says nothing. Raises UnreadableFile."""
     try:
         return (folder / file).read_bytes().decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise FixtureDamaged(collection=collection, file=file, line=1, reason=f"the operating system says: {error.strerror}") from error
+        raise UnreadableFile(file=file, reason=error.strerror or str(error)) from error
 
 
 def _files(folder: Path) -> list[str]:

@@ -134,6 +134,7 @@ ROWS, STAR = "not_row_local", "star_in_expression"
         ("SELECT x AS r FROM {a} WHERE\n nope > 1", "unknown_query_column", 2, 2, "a column nope"),
         ("SELECT a.x AS r FROM {a}", "unknown_query_column", 1, 8, "a column a.x"),
         ("SELECT {a}.z AS r FROM {a}", "unknown_query_column", 1, 8, "a column {a}.z"),
+        ("SELECT {a}.overlaps * 2 AS r FROM {a}", "unknown_query_column", 1, 8, "a column {a}.overlaps"),
         ("SELECT y AS r FROM (SELECT x FROM {a})", "unknown_query_column", 1, 8, "a column y"),
     ],
 )

@@ -123,6 +123,23 @@ def test_a_collection_of_the_old_name_stays_one_when_the_renamed_one_goes(tmp_pa
     assert envs.declared_rows("b", "rides") == envs.declared_rows("a", "rides")
 
 
+def test_the_schema_under_the_new_name_is_the_newest_though_its_table_got_no_commit(tmp_path: Path) -> None:
+    """Its drop comes with the end of the hold; the exchange before it was the table's last commit."""
+    both, one = "v STRING, w STRING,", "v STRING,"
+    exchanged = (TABLE.format("rides", both), 'evolution("rides", rename={"v": "w", "w": "v"})')
+    named = (TABLE.format("trips", one), 'evolution("trips", renamed_from="rides", drop=["w"])')
+    envs = with_jobs(make_replicas(tmp_path, (TABLE.format("rides", both), ""), exchanged, named, (named[0] + MORE, "")))
+    envs.insert("a", {"id": 1, "v": "v1", "w": "w1"}, collection="rides")
+    assert envs.state("a", "b", "rides").pause is None
+    for number in (2, 3, 4):
+        envs.upgrade("a", "b", to=number, end_hold=number == 4)
+    state = LedgerReader(envs.env("a")).state()
+    assert [entry.key for entry in state.schemas_of(state.objects[CollectionName("trips")].shard)] == ["rides/1", "rides/2", "trips/1"]
+    envs.insert("a", {"id": 2, "v": "v2"})
+    assert envs.state("a", "b").pause is None
+    assert envs.declared_rows("b") == envs.declared_rows("a")
+
+
 def test_a_collection_tells_others_the_schemas_that_it_had_under_its_old_name(tmp_path: Path) -> None:
     envs = scene(tmp_path, "a column renamed")
     before = fingerprint(LedgerReader(envs.env("a")).state().entry(CollectionName("rides")).declared)
