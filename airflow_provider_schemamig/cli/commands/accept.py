@@ -38,9 +38,8 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
         if not done.changes:
             to.print("No table drifted: there is nothing to take over.")
             return
-        to.print(
-            f"taken over into {done.version}" if done.files else f"taken over; {done.version} needs no new version for it", style="bold"
-        )
+        where = f" into {done.version}" if done.files else f"; {done.version} needs no new version for it"
+        to.print(f"taken over{where}", style="bold")
         for item in document["accepted"]:
             show_changes(to, item)
         show_files(to, done.files)

@@ -333,9 +333,8 @@ class _Planner(Checks):
             kept = list(kept_of_table(self._state, collection, self._staying, asks))
             if not kept or not self._goes_without(head, self._held_drops(collection, unclosed_holds(self._state)), evolution):
                 raise
-            self._refusals += (
-                [] if any(isinstance(known, HoldKeeps) and known.collection == collection for known in self._refusals) else kept
-            )
+            if not any(isinstance(known, HoldKeeps) and known.collection == collection for known in self._refusals):
+                self._refusals += kept
 
     def _goes_without(self, head: Head, held: Sequence[Change], evolution: TableEvolution) -> bool:
         try:

@@ -18,17 +18,15 @@ def with_notes_on_unasked_keys(view: View, planned: Planned) -> Planned:
 
 
 def _notes(state: State | None, planned: Planned) -> Iterator[str]:
-    copied = {stage.collection: stage.declaration for stage in planned.plan.of_kind(Copy)}
-    built = {stage.collection: stage.declaration for stage in planned.plan.of_kind(Build)}
-    filled = {stage.collection for stage in planned.plan.of_kind(Build) if stage.fill is not None}
-    anew = {**copied, **built}
+    making: list[Copy | Build] = [*planned.plan.of_kind(Copy), *planned.plan.of_kind(Build)]
+    anew = {stage.collection: stage.declaration for stage in making}
+    empty = {stage.collection for stage in making if isinstance(stage, Build) and stage.fill is None}
     if not anew:
         return
     for name, declaration in sorted({**_kept(state, planned), **anew}.items()):
         for key in declaration.foreign_keys:
             made = name if name in anew else key.references
-            has_rows = name in copied or name in filled or name not in anew
-            if made in anew and has_rows:
+            if made in anew and name not in empty:
                 rule = f"FOREIGN KEY ({', '.join(key.columns)}) REFERENCES {key.references}"
                 why = f"the table of {made} is made anew"
                 yield f"{name}: no row is asked for {rule}, as {why}; `schemamig verify` asks all after the commit."
