@@ -178,6 +178,11 @@ def blank_typed(text: str) -> str:
     return blank_own(_USER_OF_URI.sub(rf"\1{BLANK}@", text) if _URI_BEGINS.match(text) else text)
 
 
+def blank_reason(text: str) -> str:
+    """Return the same of a sentence that is kept for others to read, where a colon assigns, too: ``password: hunter2``."""
+    return _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", blank_typed(text))
+
+
 def holds_key(text: str) -> bool:
     """Return whether a text that should be a place is a store's connection string, or a part of one."""
     return _KEY_OF_STRING.search(text) is not None

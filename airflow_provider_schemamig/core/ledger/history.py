@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.names import Generation, Version
 from airflow_provider_schemamig.core.storage import ObjectExists
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.credentials import blank_typed
+from airflow_provider_schemamig.credentials import blank_reason
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 COLUMNS = (
@@ -86,7 +86,7 @@ def here() -> str:
 
 def told_reason(reason: str | None) -> str | None:
     """Return a reason that somebody typed as it is kept and shown: one line, without a credential that was pasted along; None for none."""
-    return "".join(letter for letter in " ".join(blank_typed(reason or "").split()) if letter.isprintable()) or None
+    return "".join(letter for letter in " ".join(blank_reason(reason or "").split()) if letter.isprintable()) or None
 
 
 def because(detail: str, reason: str | None) -> str:

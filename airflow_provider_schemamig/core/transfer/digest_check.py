@@ -23,8 +23,9 @@ def check_all(
 ) -> None:
     """Compare every row of both, at versions that were tailed.
 
-    Raises RewriteDiffers; CardinalityChanged if ``same_rows`` and there are more or fewer.
+    Raises RewriteDiffers; CardinalityChanged if ``same_rows`` and there are more or fewer; AnotherTable of a looked-up one.
     """
+    transfer.check_lookups(env)
     source = {"uri": env.table_location(transfer.source_uri).uri, "version": source_version}
     found = _digests(
         env,
@@ -40,6 +41,7 @@ def check_all(
             "found": _every_row(env, transfer, target_version),
         },
     )
+    transfer.check_lookups(env)
     _compare(transfer, f"source version {source_version}", found["expected"], found["found"])
     if same_rows:
         check_cardinality(env, transfer, source_version, found["found"].rows, jobs)

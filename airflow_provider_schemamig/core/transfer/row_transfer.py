@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_schemamig.core.delta.log.head import another_table, look_at_head
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.queries.query import bind
 from airflow_provider_schemamig.core.release.queries.with_column import with_column
@@ -23,6 +24,7 @@ class Lookup:
 
     collection: CollectionName
     uri: str
+    table_id: str
     version: int
     projection: str
 
@@ -89,6 +91,17 @@ class RowTransfer:
             }
             for lookup in self.lookups
         }
+
+    def check_lookups(self, env: EnvironmentRoot) -> None:
+        """Raise AnotherTable or TableMissing if a looked-up table is not there any more.
+
+        A job knows it by its place and the number of a version alone.
+        """
+        for lookup in (*self.lookups, *(() if self.forward is None else self.forward.lookups)):
+            store = env.table_store(lookup.uri, lookup.table_id)
+            head = look_at_head(store)
+            if head.is_another:
+                raise another_table(store, head, lookup.collection)
 
     def link_request(self, env: EnvironmentRoot, lo: int, hi: int) -> dict[str, Any]:
         """Return what the requests of all links have in common."""

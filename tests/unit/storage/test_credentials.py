@@ -16,6 +16,7 @@ import pytest
 
 from airflow_provider_schemamig import cli, core
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.history import told_reason
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.storage import InvalidLocation, InvalidStorageOption, StorageOptions
 from airflow_provider_schemamig.credentials import blank, blank_own, blank_typed, is_credential, secrets_of
@@ -178,6 +179,13 @@ TYPED = [
 def test_no_credential_is_left_of_what_somebody_typed(text: str) -> None:
     assert "***" in blank_typed(text)
     assert "hunter2" not in blank_typed(text)
+
+
+@pytest.mark.parametrize(
+    "text", [*TYPED, "password: hunter2secret", "the AccountKey: hunter2secret;", "aws_secret_access_key : 'hunter2 a'"]
+)
+def test_no_credential_is_left_of_a_reason(text: str) -> None:
+    assert "hunter2" not in str(told_reason(text))
 
 
 @pytest.mark.parametrize(

@@ -226,8 +226,12 @@ def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner)
 
 
 def check_untouched(leader: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
-    """Check that each source is at the version that was caught up with: RESTORE gets through a seal. Raises SourceTouched."""
+    """Check that each source is at the version that was caught up with: RESTORE gets through a seal. Raises SourceTouched.
+
+    And AnotherTable, if what the query looked up was made anew: both digests may be of rows by the new table.
+    """
     for item in followed:
+        item.transfer.check_lookups(leader.env)
         if _sealed_version(leader, item) != item.seen:
             raise SourceTouched(collection=item.stage.source, shard=item.transfer.source)
 

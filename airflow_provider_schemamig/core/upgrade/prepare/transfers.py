@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, IntentKind, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ShardId, quote
 from airflow_provider_schemamig.core.release.merge.chain import RewriteStep
@@ -51,7 +51,7 @@ def forward_transfer(state: State, deployment: Deployment, stage: Copy, chain: s
     (copied, _), *looked_up = row.fill_inputs
     source, target = state.shards[ShardId(copied)], state.shards[row.shard]
     lookups = [
-        Lookup(lookup.collection, state.shards[ShardId(shard)].uri, version, lookup.projection)
+        _lookup(lookup.collection, state.shards[ShardId(shard)], version, lookup.projection)
         for lookup, (shard, version) in zip(stage.lookups, looked_up, strict=True)
     ]
     return RowTransfer(
@@ -95,7 +95,7 @@ def backward_transfer(
     for name in placeholders(step.down or ""):
         if name != step.collection:
             columns = _columns(state.entry(name).declared)
-            lookups.append(Lookup(name, state.shard_of(name).uri, _readable_at(env, state, deployment, name), _select_list(columns)))
+            lookups.append(_lookup(name, state.shard_of(name), _readable_at(env, state, deployment, name), _select_list(columns)))
     return RowTransfer(
         collection=step.collection,
         chain=_chain(state, old, f"{ROLLBACK}/{now}", deployment),
@@ -114,6 +114,10 @@ def backward_transfer(
         match=tuple(key.columns) if key is not None else (),
         forward=None if key is None or gives_key_back(step) else forward_transfer(state, deployment, stage, COPY),
     )
+
+
+def _lookup(collection: CollectionName, shard: Shard, version: int, projection: str) -> Lookup:
+    return Lookup(collection, shard.uri, shard.table_id, version, projection)
 
 
 def _readable_at(env: EnvironmentRoot, state: State, deployment: Deployment, collection: CollectionName) -> int:
