@@ -24,7 +24,7 @@ from tests.support.lake import Crash
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.tables import Row, folder_of, snapshot
 
-_CASTS: Mapping[str, Callable[[Any], Any]] = {"INT": int, "BIGINT": int, "TEXT": str, "STRING": str}
+_CASTS: Mapping[str, Callable[[Any], Any]] = {"INT": int, "BIGINT": int, "DOUBLE": float, "TEXT": str, "STRING": str}
 
 
 @dataclass

@@ -30,7 +30,7 @@ class HiddenConflict(Refusal):
 
     @property
     def next_action(self) -> str:
-        other = "eclare another name, or what is there; or drop it with Spark's ALTER TABLE ... DROP COLUMN"
+        other = f"eclare another name, or what is there; or drop {self.path} with Spark's ALTER TABLE ... DROP COLUMN"
         note = "have the ledger take note of that with `schemamig accept`, and run this again."
         if self.release is None:
             return f"D{other}, {note}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_provider_schemamig.core.delta.names import physical_name
 
-_TYPES = {"long": pa.int64(), "integer": pa.int32(), "short": pa.int16(), "string": pa.string()}
+_TYPES = {"long": pa.int64(), "integer": pa.int32(), "short": pa.int16(), "double": pa.float64(), "string": pa.string()}
 
 
 def arrow_type(data_type: Any) -> pa.DataType:

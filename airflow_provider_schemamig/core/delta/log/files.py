@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 #: What it takes to read a file.
 _READ = ("path", "partitionValues", "size", "modificationTime", "dataChange", "deletionVector", "clusteringProvider")
 _SIDECARS = "_sidecars"
+_ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.-]*:/)"
 _NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
@@ -56,6 +57,20 @@ def active_files(store: ReadStore, version: int, *, statistics: bool = False) ->
         for added in commit.adds:
             found[file_id(added)] = added
     return found
+
+
+def absolute_paths(store: ReadStore, version: int) -> frozenset[str]:
+    """Return the paths of a table's files that lie in other tables' folders, as a SHALLOW CLONE has them. Raises as ``active_files``.
+
+    Of a checkpoint come these paths alone: all files of a table with a million take a gibibyte.
+    """
+    files = list_log(store, version)
+    start = max(files.checkpoints, default=-1)
+    found = set() if start < 0 else set(_absolute_in_checkpoint(store, files.checkpoints[start]))
+    for commit in commits(store, start, version):
+        found -= {str(removed["path"]) for removed in commit.removes}
+        found |= {path for added in commit.adds if re.match(_ABSOLUTE, path := str(added["path"]))}
+    return frozenset(found)
 
 
 def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
@@ -182,7 +197,32 @@ def _checkpoint_files(store: ReadStore, names: Sequence[str], statistics: bool) 
         adds, sidecars = _json_files(store, name) if name.endswith(".json") else _parquet_files(store, name, statistics)
         yield from adds
         for sidecar in sidecars:
-            yield from _parquet_files(store, f"{_SIDECARS}/{unquote(sidecar).rpartition('/')[2]}", statistics)[0]
+            yield from _parquet_files(store, _sidecar(sidecar), statistics)[0]
+
+
+def _absolute_in_checkpoint(store: ReadStore, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name.endswith(".json"):
+            adds, sidecars = _json_files(store, name)
+            yield from (path for add in adds if re.match(_ABSOLUTE, path := str(add["path"])))
+        else:
+            paths, sidecars = _absolute_in_parquet(store, name)
+            yield from paths
+        for sidecar in sidecars:
+            yield from _absolute_in_parquet(store, _sidecar(sidecar))[0]
+
+
+def _absolute_in_parquet(store: ReadStore, name: str) -> tuple[Sequence[str], Sequence[str]]:
+    import pyarrow.compute as compute
+
+    table = read_parquet(store, name, ["sidecar.path", "add.path"])
+    paths = {column: compute.struct_field(table[column], "path").drop_null() for column in table.column_names}
+    absolute = paths["add"].filter(compute.match_substring_regex(paths["add"], _ABSOLUTE)).to_pylist() if "add" in paths else []
+    return absolute, paths["sidecar"].to_pylist() if "sidecar" in paths else []
+
+
+def _sidecar(path: str) -> str:
+    return f"{_SIDECARS}/{unquote(path).rpartition('/')[2]}"
 
 
 def _json_files(store: ReadStore, name: str) -> tuple[Sequence[RawAction], Sequence[str]]:

@@ -207,9 +207,7 @@ class _Comparison:
             self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=False))
         elif is_widening(now, new):
             self.found.changes.append(ChangeType(path, now, new, widening=True, shadowable=free))
-        elif is_widening(old, new):
-            raise HiddenConflict(collection=self._collection, path=path, found=type_sql(now), wanted=type_sql(new))
-        else:
+        else:  # maybe a widening, of a column that a rolled-back release has left wide in another way
             self.found.changes.append(ChangeType(path, now, new, widening=False, shadowable=free))
 
     def _is_computed(self, path: str) -> bool:

@@ -6,11 +6,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
 from airflow_provider_schemamig.core.delta.features import UnsupportedFeature, check_writable
+from airflow_provider_schemamig.core.delta.log.files import absolute_paths
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.metadata.forbidden import check_keeps_rows
 from airflow_provider_schemamig.core.delta.names import fields_in, unenforced_not_nulls
+from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
@@ -91,7 +94,9 @@ def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[Collec
         try:
             refuse_place(env, state, collection, location)
             _refuse_nested(location, [(name, other) for name, other in given if other != location])
-            found.append(_look_at(env, collection, location))
+            table = _look_at(env, collection, location)
+            _refuse_borrowed(env, state, table)
+            found.append(table)
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
             refusals.append(refusal)
@@ -112,10 +117,43 @@ def refuse_place(env: EnvironmentRoot, state: State | None, collection: Collecti
         return
     for shard in state.shards.values():
         if place_of(env.table_location(shard.uri)) == place:
-            raise e.AlreadyManaged(uri=location.uri, owner=shard.collection)
+            raise _known(shard, location)
     _refuse_nested(location, [(shard.collection, env.table_location(shard.uri)) for shard in state.shards.values()])
     if collection in state.objects:
         raise e.AlreadyManaged(uri=env.table_location(state.shard_of(collection).uri).uri, owner=collection)
+
+
+def _known(shard: Shard, location: Location) -> Refusal:
+    match shard.state:
+        case ShardState.LIVE:
+            return e.AlreadyManaged(uri=location.uri, owner=shard.collection)
+        case ShardState.BUILDING:
+            why = f"generation {shard.generation} is building it, or was"
+        case ShardState.RETIRED:
+            why = f"generation {shard.retired_by} retired it"
+    return e.TableNotLive(uri=location.uri, owner=shard.collection, why=why, adopted=shard.adopted)
+
+
+def _refuse_borrowed(env: EnvironmentRoot, state: State | None, found: FoundTable) -> None:
+    """Refuse a SHALLOW CLONE of a table that we made: its rows are in files that go with that one."""
+    own = [shard for shard in state.shards.values() if not shard.adopted] if state is not None else []
+    if not own:
+        return
+    files = absolute_paths(env.table_store(found.location.uri), found.head.version)
+    folders = {f"{_folder_of(path)}/" for path in files}
+    for shard in own if folders else ():
+        place = f"{place_of(env.table_location(shard.uri))}/"
+        if any(folder.startswith(place) for folder in folders):
+            reason = f"its rows are in files of {shard.collection} (SHALLOW CLONE), which are deleted with that table"
+            remedy = "Make a table with files of its own (CREATE TABLE ... AS SELECT), and adopt that."
+            raise e.WrongPlace(uri=found.location.uri, reason=reason, remedy=remedy)
+
+
+def _folder_of(path: str) -> str:
+    """Return the folder of a file, by its absolute path as logs have it, as ``place_of`` has folders."""
+    text = unquote(path).rpartition("/")[0]
+    parts = urlsplit(text)
+    return os.path.realpath(parts.path) if parts.scheme in ("", "file") else spark_uri(text)
 
 
 def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Location]]) -> None:

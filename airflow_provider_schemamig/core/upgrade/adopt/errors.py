@@ -45,6 +45,27 @@ class AlreadyManaged(Refusal):
     owner: str
 
 
+class TableNotLive(Refusal):
+    """The environment has this table, and no collection has its rows there. ``why``: since when, or not yet."""
+
+    code = "table_not_live"
+    message = "{uri} is a table of this environment that no collection has its rows in: it was made for {owner}, and {why}."
+    uri: str
+    owner: str
+    why: str
+    #: It is its owner's, so nothing deletes it.
+    adopted: bool
+
+    @property
+    def next_action(self) -> str:
+        if self.adopted:
+            return "It can be adopted again when `schemamig contract` has ended what keeps it: `schemamig status` shows until when."
+        return (
+            "`schemamig contract`, or the clean-up after an upgrade, deletes it; `schemamig status` shows the holds. If you want its rows, "
+            f"copy them before that (CREATE TABLE ... AS SELECT * FROM delta.`{self.uri}`), and adopt the copy."
+        )
+
+
 class ForgetsTransactions(Refusal):
     """The table forgets transaction identifiers, and what keeps an older leader off it is one."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_provider_schemamig.core.ledger.errors import PlanMissing
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
@@ -21,8 +21,8 @@ from airflow_provider_schemamig.core.upgrade.context.context import plan_of
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import physical_after
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 
-#: By the names in the data files.
-Hidden = set[tuple[str, ...]]
+#: Names in the data files -> path on the table.
+Hidden = Mapping[tuple[str, ...], ColumnPath]
 
 
 def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterator[HiddenConflict]:
@@ -35,7 +35,7 @@ def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
             continue
         entry = state.entry(step.old.name)
         rolled_back = [known for known in state.schemas_of(entry.shard) if known.rolled_back is not None and known.release is not None]
-        hidden = _hidden(entry, physical_after(state, step.old.name, planned.plan.ends)) if rolled_back else set()
+        hidden = _hidden(entry, physical_after(state, step.old.name, planned.plan.ends)) if rolled_back else {}
         found: dict[ColumnPath, HiddenConflict] = {}
         for known in rolled_back if hidden else ():
             for conflict in _conflicts(_step_of(env, state, known), step, known, hidden, target.version):
@@ -51,23 +51,23 @@ def _conflicts(leap: Evolve | None, step: Evolve, known: SchemaEntry, hidden: Hi
     if known.release > version:
         wanted = {path for path, _ in walk(step.new.fields)} - origins.keys()
         for passed in leap.passed_names:
-            if passed.path in wanted and passed.since <= version < passed.until and path_in_files(passed.now, names) in hidden:
-                wants = "a column of that name, which is another one there"
-                found = f"as {known.release} has it"
-                yield HiddenConflict(collection=step.collection, path=passed.path, found=found, wanted=wants, release=known.release)
+            left = hidden.get(path_in_files(passed.now, names))
+            if left is not None and passed.path in wanted and passed.since <= version < passed.until:
+                wants, found = f"{passed.path}, which is another column there", f"{passed.now} of {known.release}"
+                yield HiddenConflict(collection=step.collection, path=left, found=found, wanted=wants, release=known.release)
     elif known.release == version and known.collection == step.collection:
         new = {path for path, _ in walk(leap.new.fields)} - match(leap.old, leap.new, leap.renames).keys()
         for path in sorted(new & origins.keys()):
-            if path_in_files(path, names) in hidden:
-                found = f"as {version} had it before it was rolled back"
-                yield HiddenConflict(collection=step.collection, path=path, found=found, wanted="a column that came since")
+            if (left := hidden.get(path_in_files(path, names))) is not None:
+                found = f"{path} of {version} before it was rolled back"
+                yield HiddenConflict(collection=step.collection, path=left, found=found, wanted=f"{path}, a column that came since")
 
 
 def _hidden(entry: SchemaEntry, physical: Declaration) -> Hidden:
     """Return what the table has and does not show, once the plan has ended the holds that it ends."""
     names = dict(entry.stored_names)
     declared: set[ColumnPath] = {*match(entry.declared, physical, {})}
-    return {path_in_files(path, names) for path, _ in walk(physical.fields) if path not in declared}
+    return {path_in_files(path, names): path for path, _ in walk(physical.fields) if path not in declared}
 
 
 def _step_of(env: EnvironmentRoot, state: State, known: SchemaEntry) -> Evolve | None:

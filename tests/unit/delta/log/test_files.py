@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_schemamig.core.delta.actions import FileId, RawAction, encode_actions, file_id
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
-from airflow_provider_schemamig.core.delta.log.files import active_files, batches, file_difference, has_cdf
+from airflow_provider_schemamig.core.delta.log.files import absolute_paths, active_files, batches, file_difference, has_cdf
 from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
 from airflow_provider_schemamig.core.storage import Store
 from tests.support.examples import examples
@@ -242,6 +242,15 @@ def test_files_come_out_of_every_kind_of_checkpoint(store: Store, checkpoint: An
         active_files(store, 1)
     with pytest.raises(LogTruncated):
         active_files(store, 4)
+
+
+@pytest.mark.parametrize("checkpoint", [classic, multi_part, v2_parquet, v2_json])
+def test_absolute_paths_come_out_of_every_kind_of_checkpoint(store: Store, checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.FILES", (*FILES[:2], {"path": "s3://bucket/other/c", "partitionValues": []}))
+    checkpoint(store)
+    assert absolute_paths(store, 2) == {"s3://bucket/other/c"}
+    write(store, 3, add_file("/other/d"), remove_file("s3://bucket/other/c"), add_file("e"))
+    assert absolute_paths(store, 3) == {"/other/d"}
 
 
 def test_a_sidecar_that_is_gone_is_a_damaged_log(store: Store) -> None:

@@ -192,9 +192,9 @@ def test_a_type_that_stayed_wide_goes_on_from_where_it_is() -> None:
     assert found.expand == (ChangeType(A, BIGINT, wide, widening=True, shadowable=True),)
 
 
-def test_a_type_that_went_another_way() -> None:
-    with pytest.raises(HiddenConflict, match="DOUBLE"):
-        phases(table("a DOUBLE"), table("a INT"), table("a BIGINT"))
+def test_a_type_that_went_another_way_is_swapped_as_any_other() -> None:
+    found = phases(table("a DOUBLE"), table("a INT"), table("a BIGINT"))
+    assert found == Phases(online=(ChangeType(A, Primitive("double"), BIGINT, widening=False, shadowable=True),))
 
 
 def test_not_null_that_stayed_dropped() -> None:
