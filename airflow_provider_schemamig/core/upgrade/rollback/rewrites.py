@@ -77,15 +77,15 @@ def check_restored(leader: LeaderView, restored: Mapping[RewriteRollback, int]) 
 
 def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable[[], JobRunner]) -> int:
     started = time.monotonic()
+    now = table_store(leader.env, leader.state, rewrite.now)
+    upto, start = read_head(now).version, committed_at(leader.env, leader.state, leader.deployment, rewrite.now)
+    after = leader.state.shards[rewrite.old].sealed_version or 0
+    if any(foreign_commits(table_store(leader.env, leader.state, rewrite.old), after)):
+        leader.notes.append(f"{rewrite.step.collection}: others wrote to the retired shard {rewrite.old}")
+    if not rows_changed_since(now, start):
+        return upto  # whatever became of the tables that ``down`` looks up
     (stage,) = (stage for stage in leader.plan.of_kind(Copy) if stage.collection == rewrite.step.collection)
     transfer = backward_transfer(leader.env, leader.state, leader.deployment, rewrite.step, stage, rewrite.now, rewrite.old)
-    upto = read_head(transfer.source_store(leader.env)).version
-    start = committed_at(leader.env, leader.state, leader.deployment, rewrite.now)
-    if upto <= start:
-        return upto
-    after = leader.state.shards[rewrite.old].sealed_version or 0
-    if any(foreign_commits(transfer.target_store(leader.env), after)):
-        leader.notes.append(f"{rewrite.step.collection}: others wrote to the retired shard {rewrite.old}")
     transfer = replace(transfer, shown_at=upto)
 
     def followed() -> Tailed:

@@ -114,3 +114,16 @@ def test_a_rollback_by_another_lookup_stops(tmp_path: Path) -> None:
     with pytest.raises(AnotherTable, match="mk"):
         commands.rollback(lake.env, jobs=jobs)
     assert lake.version == "1.1.0"
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "made anew"])
+def test_a_rollback_with_nothing_to_bring_back_asks_for_no_lookup(tmp_path: Path, gone: bool) -> None:
+    lake, jobs = made(tmp_path), jobs_of()
+    commands.upgrade(lake.env, lake.second, jobs=jobs)
+    if gone:
+        shutil.rmtree(lake.path("mk"))
+    else:
+        made_anew(lake)
+    commands.rollback(lake.env, jobs=jobs)
+    assert lake.version == "1.0.0"
+    assert [(row["id"], row["name"]) for row in snapshot(lake.path("p")).rows] == [(1, "x")]
