@@ -17,7 +17,7 @@ class DriftFound(Refusal):
 
     ``under_way``: it was found while an upgrade or a contract was at work on the table, so the three ways on wait for its end; ``held``:
     why accept and unmanage do not go (``plan.holds.rules.options_refused``), "" where they do; ``only_sealed``: by a history that was lost,
-    and none of the three opens it.
+    and none of the three opens it; ``made_anew``: it is another table, in the place of the one that is known.
     """
 
     code = "drift"
@@ -26,11 +26,14 @@ class DriftFound(Refusal):
     under_way: bool = False
     held: str = ""
     only_sealed: bool = False
+    made_anew: bool = False
 
     @property
     def next_action(self) -> str:
         if self.only_sealed:
             return REMEDIES["seal_unknown"]
+        if self.made_anew:
+            return self._after_made_anew()
         if self.under_way:
             return (
                 "Undo that on the table itself (ALTER TABLE; where a column was dropped, RESTORE TABLE), then run this, or `schemamig "
@@ -46,6 +49,15 @@ class DriftFound(Refusal):
             f"Choose one: `schemamig accept --release DIR{which}` takes it into the release, `schemamig revert{which}` reverts it on the "
             f"table, `schemamig unmanage{which}` stops managing the table; `schemamig status` shows what each would do."
         )
+
+    def _after_made_anew(self) -> str:
+        restore = "Restore the folder of the table that was there from a backup, and run this again"
+        if self.under_way:
+            return f"{restore}. `unmanage` (and `adopt`, which takes the new table) waits until what is under way has ended."
+        if self.held:
+            return f"{restore}. `unmanage` (and `adopt`, which takes the new table) does not go now: {self.held}"
+        name = self.collection or "NAME"
+        return f"{restore}; or `schemamig unmanage --collection {name}`, after which `schemamig adopt` can take the new table."
 
 
 class NamesUnderWay(Refusal):

@@ -280,14 +280,15 @@ def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFo
     found = drift_of(state, collection, head)
     if found and found == lost_seal(state, state.objects[collection].shard, head):
         return DriftFound(collection=collection, differences=found, only_sealed=True)
-    return drift_refusal(state, collection, found) if found else None
+    return drift_refusal(state, collection, found, made_anew=head.is_another) if found else None
 
 
-def drift_refusal(state: State, collection: CollectionName, differences: Sequence[object]) -> DriftFound:
+def drift_refusal(state: State, collection: CollectionName, differences: Sequence[object], *, made_anew: bool = False) -> DriftFound:
     """Return the refusal of a table's drift, with the ways on that are open now."""
     is_begun = any(not isinstance(intent, DriftRevertIntent) for intent in state.intents_of(state.objects[collection].shard))
     under_way = is_begun or "revert" in options_refused(state)
-    return DriftFound(collection=collection, differences=tuple(map(str, differences)), under_way=under_way, held=why_held(state))
+    told, held = tuple(map(str, differences)), why_held(state)
+    return DriftFound(collection=collection, differences=told, under_way=under_way, held=held, made_anew=made_anew)
 
 
 def lost_seal(state: State, shard: ShardId, head: Head) -> tuple[str, ...]:

@@ -61,11 +61,27 @@ def test_another_table_is_drift_that_nobody_can_take_over_or_undo(lake: Lake) ->
         (text,) = seen(lake, "t")["drift"]
         assert "table: " in text and known in text and "made in its place" in text and "ANOTHER" in text
         assert ways(lake) == [("unmanage", True)]
-        with refused("drift", "t"):
+        with refused("drift", "t") as found:
             lake.upgrade(lake.second)
+        assert "`schemamig unmanage --collection t`" in found[0].next_action
+        assert "accept" not in found[0].next_action and "revert" not in found[0].next_action
         for undo in (lambda: accept(lake.env, lake.second, ["t"]), lambda: revert(lake.env, "t", allow_lossy=True)):
             with refused("another_table", "t"):
                 undo()
+
+
+def test_another_table_under_a_hold_is_told_to_be_restored_or_to_wait(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, ONE, ONE.replace("u (id BIGINT", "u (id BIGINT, n INT"), 'evolution("u")')
+    lake.upgrade(lake.second)
+    anew(lake)
+    with unwritten(lake.env), refused("drift", "t") as found:
+        lake.upgrade(lake.second)
+    told = found[0].next_action
+    assert "Restore the folder" in told and "does not go now: generation 2 can be rolled back until" in told
+    assert "accept" not in told and "revert" not in told
+    make_holds_due(lake)
+    commands.contract(lake.env)
+    unmanage(lake.env, "t")
 
 
 def test_handles_stop_at_another_table(lake: Lake) -> None:
