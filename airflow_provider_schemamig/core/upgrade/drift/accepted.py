@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.release.authoring.draft import DraftStep
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, MergedStep
 from airflow_provider_schemamig.core.release.merge.errors import StopInBetween
-from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, DropColumn, RenameColumn, ReorderColumns
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.model import Declaration
@@ -202,11 +202,11 @@ def _unless_meant(version: Version) -> str:
 
 
 def _done_again(item: Taken, known: Declaration) -> Iterator[Change]:
-    """Yield what leads to the folder's head only since this was taken over; columns are told apart."""
+    """Yield what leads to the folder's head only since this was taken over; columns are told apart, and their order is no drift."""
     with contextlib.suppress(Refusal):  # names that change hands
         before = diff(replace(item.foreign.entry.declared, name=known.name), known).changes
         for change in diff(replace(item.declared, name=known.name), known).changes:
-            if change not in before and not isinstance(change, AddColumn | DropColumn | RenameColumn):
+            if change not in before and not isinstance(change, AddColumn | DropColumn | RenameColumn | ReorderColumns):
                 yield change
 
 
