@@ -83,12 +83,12 @@ _BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+"
 _QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
 _PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
+#: How a token is given, before it.
+_SCHEME = "bearer|basic|digest|negotiate|token|api-?key|aws4-hmac-sha256|sharedkey"
 #: In a text of our own, or one that somebody typed.
 _TYPED_BETWEEN = r"%3D|['\"]?=(?!=)|['\"]?\s*=\s*(?=['\"])|['\"]\s*:\s*(?=['\"])"
 _TYPED = re.compile(rf"({_SECRET_NAME})({_TYPED_BETWEEN})({_VALUE})", re.IGNORECASE)
-_TYPED_HEADER = re.compile(
-    r"\b(authorization\"?\s*[:=]\s*\"?)(bearer|basic|aws4-hmac-sha256|sharedkey)\s+[^\s'\"<>]{8,}[^'\"\n<>]*", re.IGNORECASE
-)
+_TYPED_HEADER = re.compile(rf"\b(authorization\"?\s*[:=]\s*\"?)({_SCHEME})\s+[^\s'\"<>]{{8,}}[^'\"\n<>]*", re.IGNORECASE)
 _MAYBE = re.compile(r"[=@]|%3D|['\"]\s*:|-----BEGIN|authorization", re.IGNORECASE)
 _URI_BEGINS = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:/")
 _KEY_OF_STRING = re.compile(r"(?:accountkey|sharedaccesskey|sharedaccesssignature)\s*=", re.IGNORECASE)
@@ -98,6 +98,12 @@ _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIV
 _TOKEN_OF_URL = re.compile(r"(?:(?<=https://)|(?<=http://))[^/\s@'\"]+@", re.IGNORECASE)
 _HEADER = re.compile(
     r"\b(authorization\"?\s*[:=]\s*\"?)?(bearer|basic|aws4-hmac-sha256|sharedkey)\s+[^\s'\"<>]{8,}[^'\"\n<>]*", re.IGNORECASE
+)
+#: Of a reason: all of the line after ``Authorization:``; of another name with a colon, the word after the scheme, too.
+_AUTHORIZATION = re.compile(r"(authorization['\"]?\s*[:=]\s*)[^\n]+", re.IGNORECASE)
+_SCHEMED = re.compile(
+    rf"({_SECRET_NAME}['\"]?\s*[:=]\s*['\"]?)(?:{_SCHEME})[\s:]+[^\s'\"]+",
+    re.IGNORECASE,
 )
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _SHORTEST = 4
@@ -154,6 +160,7 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
     text = _PEM.sub(BLANK, text)
     text = _TOKEN_OF_URL.sub(f"{BLANK}@", _USERINFO.sub(f"{BLANK}@", text))
     text = _HEADER.sub(lambda match: f"{match[1] or ''}{match[2]} {BLANK}", text)
+    text = _SCHEMED.sub(rf"\1{BLANK}", text)
     text = _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
     for pattern in (_HADOOP_XML, _XML, _PAIR):
         text = pattern.sub(rf"\1{BLANK}", text)
@@ -179,8 +186,12 @@ def blank_typed(text: str) -> str:
 
 
 def blank_reason(text: str) -> str:
-    """Return the same of a sentence that is kept for others to read, where a colon assigns, too: ``password: hunter2``."""
-    return _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", blank_typed(text))
+    """Return the same of a sentence that is kept for others to read, where a colon assigns, too: ``password: hunter2``.
+
+    What follows a word for how a token is given is one, whatever the word: ``token: Bearer hunter2``.
+    """
+    text = _AUTHORIZATION.sub(rf"\1{BLANK}", blank_typed(text))
+    return _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", _SCHEMED.sub(rf"\1{BLANK}", text))
 
 
 def holds_key(text: str) -> bool:

@@ -182,10 +182,27 @@ def test_no_credential_is_left_of_what_somebody_typed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [*TYPED, "password: hunter2secret", "the AccountKey: hunter2secret;", "aws_secret_access_key : 'hunter2 a'"]
+    "text",
+    [
+        *(*TYPED, "password: hunter2secret", "the AccountKey: hunter2secret;", "aws_secret_access_key : 'hunter2 a'"),
+        *(
+            "token: Bearer hunter2",
+            "x-auth-token: Bearer hunter2",
+            "Authorization: hunter2",
+            'Authorization: Digest u="u", response="hunter2"',
+        ),
+        *("Authorization: token hunter2secret", "authorization: ApiKey hunter2", 'curl -H "Authorization: Negotiate hunter2=="'),
+    ],
 )
 def test_no_credential_is_left_of_a_reason(text: str) -> None:
     assert "hunter2" not in str(told_reason(text))
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "token", "ApiKey", "Negotiate", "Digest"])
+def test_no_scheme_before_a_token_shields_it(scheme: str) -> None:
+    for known in (blank, blank_typed):
+        assert "hunter2" not in known(f"Authorization: {scheme} hunter2secret")
+    assert "hunter2" not in blank(f"x-auth-token: {scheme} hunter2secret")
 
 
 @pytest.mark.parametrize(
