@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId
 from airflow_provider_schemamig.core.storage import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Why a table is left alone that is not the one which the ledger knows at its place.
@@ -48,7 +49,7 @@ def check_deletable(env: EnvironmentRoot, state: State, shards: Sequence[Shard])
 
 
 def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> Mapping[ShardId, str]:
-    """Return why those of the tables stay that are not what their rows say: others made them anew, or brought rows since a backup.
+    """Return why those of the tables stay that are not what their rows say: others made them anew, or brought rows since they were retired.
 
     Of a ledger that was restored, a table that it has as retired may be live again, and one that it has as being built may be live by now.
     """
@@ -85,6 +86,8 @@ def _why_left(
         return MADE_ANEW
     if any(is_at(env, entry, shard.uri) for entry in given_back):
         return "the audit log shows that it was given back (`unmanage`), and the ledger that was restored has it as managed"
+    if (came := _came_after_seal(env, shard, head.version)) is not None:
+        return f"others wrote rows to it after its own had moved on (version {came}), which are nowhere else"
     if not state.is_before_restore(shard.retired_by or shard.generation):
         return ""
     if shard.state is ShardState.RETIRED:
@@ -94,6 +97,16 @@ def _why_left(
     if shard.generation in committed:
         return f"generation {shard.generation} may have been committed since, and in the ledger that was restored it is being built"
     return _why_in_use(env, claimed, shard)
+
+
+def _came_after_seal(env: EnvironmentRoot, shard: Shard, newest: int) -> int | None:
+    """Return the first version with others' rows since the table was retired: a rollback that failed had opened it, or RESTORE got in."""
+    if shard.state is not ShardState.RETIRED or shard.sealed_version is None or newest <= shard.sealed_version:
+        return None
+    with contextlib.suppress(LogTruncated):
+        store = env.table_store(shard.uri, shard.table_id)
+        return next((commit.version for commit in foreign_commits(store, shard.sealed_version) if commit.adds), None)
+    return None
 
 
 def _maybe_committed(env: EnvironmentRoot, generations: Collection[Generation]) -> set[Generation]:
