@@ -18,7 +18,9 @@ with DAG(
     params={
         "environment": environment_param(),
         "statement": Param(type="string", minLength=1, title="Statement", description="One ALTER, CREATE or DROP TABLE in Spark SQL."),
-        "hold": Param(0, type="number", minimum=0, title="Hold", description="Hours for which it can be rolled back after its commit."),
+        "hold": Param(
+            0, type="number", minimum=0, maximum=87_600, title="Hold", description="Hours for which it can be rolled back after its commit."
+        ),
     },
 ) as dag:
     AlterOperator(task_id="alter", environment="{{ params.environment }}", statement="{{ params.statement }}", hold="{{ params.hold }}")

@@ -26,7 +26,9 @@ with DAG(
         "environment": environment_param(),
         "release": release_param(),
         "gate": Param("approval", enum=["approval", "auto", "ledger", "none"], title="Gate", description="Who lets the plan through."),
-        "hold": Param(24, type="number", minimum=0, title="Hold", description="Hours for which a rollback stays possible; 0: none."),
+        "hold": Param(
+            24, type="number", minimum=0, maximum=87_600, title="Hold", description="Hours for which a rollback stays possible; 0: none."
+        ),
         "create": Param(False, type="boolean", title="Create", description="Make the environment if there is none."),
         "end_hold": Param(False, type="boolean", title="End hold", description="End open holds early; the plan lists what goes."),
         "ignore_nodes": Param(False, type="boolean", title="Ignore nodes", description="End a hold also if live nodes still need it."),

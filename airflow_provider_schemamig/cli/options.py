@@ -68,7 +68,7 @@ SparkOption = Annotated[
     ),
 ]
 SealSecondsOption = Annotated[
-    int, typer.Option("--seal-seconds", min=1, metavar="N", help="For how many seconds the cut-over may lock writers out.")
+    int, typer.Option("--seal-seconds", min=1, max=86_400, metavar="N", help="For how many seconds the cut-over may lock writers out.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 

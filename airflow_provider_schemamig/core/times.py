@@ -6,6 +6,9 @@ import time
 
 import pendulum
 
+#: Ten years: as long as anything is kept that a person asks for. Delta reads no interval of a million times that, nor has a calendar it.
+LONGEST_HOURS = 24 * 3650
+
 
 def minute(when: pendulum.DateTime) -> str:
     """Format a time to the minute: ``2026-11-21 12:35 UTC``."""

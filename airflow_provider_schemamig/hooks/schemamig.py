@@ -213,6 +213,8 @@ def _spark_conf(conn_id: str, extra: Mapping[str, Any]) -> dict[str, str]:
     from airflow_provider_schemamig.core.spark.conf import own_settings
 
     jars = extra.get("spark_jars") or ()
+    if not isinstance(jars, str | list | tuple):
+        raise ConnectionUnusable(conn_id=conn_id, problem="its spark_jars are no list", remedy="Give a list, or a text with commas.")
     try:
         return own_settings(
             _texts(conn_id, "spark_conf", extra.get("spark_conf") or {}), [jars] if isinstance(jars, str) else map(str, jars)

@@ -386,14 +386,14 @@ def as_time(name: str, value: timedelta | float | str, unit: str) -> timedelta:
         return value
     try:
         found = timedelta(**{unit: float(value)})
-    except (ValueError, OverflowError):
+    except (ValueError, TypeError, OverflowError):
         found = timedelta(-1)
     if found < timedelta(0):
         raise BadArgument(argument=name, value=str(value), wanted=f"a number of {unit}, 0 or more")
     return found
 
 
-def as_names(value: Sequence[str] | str) -> list[str]:
-    """Convert names that come as a list, or, from a rendered template, as one text with commas between them."""
-    names = value.split(",") if isinstance(value, str) else value
+def as_names(value: Sequence[str] | str | None) -> list[str]:
+    """Convert names that come as a list, or, from a rendered template, as one text with commas between them; None and '' are none."""
+    names = value.split(",") if isinstance(value, str) else value or ()
     return [name.strip() for name in names if name.strip()]

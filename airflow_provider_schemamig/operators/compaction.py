@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import EnvironmentOperator
+from airflow_provider_schemamig.operators.base import EnvironmentOperator, as_names
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.visible import visible
 
@@ -27,7 +27,7 @@ class CompactOperator(EnvironmentOperator):
     template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "collections")
     ui_color = "#dfe6d2"
 
-    def __init__(self, *, collections: Sequence[str] = (), max_files: int = 256, max_bytes: int = 16 * 2**30, **kwargs: Any) -> None:
+    def __init__(self, *, collections: Sequence[str] | str = (), max_files: int = 256, max_bytes: int = 16 * 2**30, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.collections = collections
         self.max_files = max_files
@@ -43,7 +43,7 @@ class CompactOperator(EnvironmentOperator):
             with self.deferred_while_paused():
                 done = commands.compact(
                     self.hook.environment,
-                    self.collections,
+                    as_names(self.collections),
                     limits=Limits(self.max_files, self.max_bytes),
                     jobs=self.hook.job_runner,
                     listen=self.listener(),

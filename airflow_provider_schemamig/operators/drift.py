@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import DocumentOperator, as_flag, as_name, as_names, release_folder
+from airflow_provider_schemamig.operators.base import BadArgument, DocumentOperator, as_flag, as_name, as_names, release_folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -100,4 +100,6 @@ class AdoptOperator(DocumentOperator):
         from airflow_provider_schemamig.core import commands
 
         folder, create = release_folder(self.release, context), as_flag("create", self.create)
+        if not isinstance(self.tables, Mapping):  # a template renders to text, unless the DAG renders natively
+            raise BadArgument(argument="tables", value=str(self.tables), wanted="a mapping of names to URIs")
         return commands.adopt(self.hook.environment, folder, list(self.tables.items()), create=create).to_json()

@@ -25,13 +25,15 @@ def own_settings(conf: Mapping[str, str] | Iterable[str], jars: Iterable[str] = 
 
     Raises SparkSettingUnusable: no ``NAME=VALUE``, no setting of Spark's, or a credential, which would be shown.
     """
-    settings = dict(conf) if isinstance(conf, Mapping) else dict(map(_pair, conf))
+    settings, files = dict(conf) if isinstance(conf, Mapping) else dict(map(_pair, conf)), ",".join(jars)
+    if blank_own(files) != files:
+        raise SparkSettingUnusable(setting="spark.jars", reason="it may hold a credential, which would be shown here")
     for name, value in settings.items():
         if not name.startswith("spark."):
             raise SparkSettingUnusable(setting=name, reason="its name does not begin with spark.")
         if _WHERE.search(name) is None and blank_own(f"{name}={value}") != f"{name}={value}":
             raise SparkSettingUnusable(setting=name, reason="it may hold a credential, which would be shown here")
-    return joined(settings, {"spark.jars": ",".join(jars)})
+    return joined(settings, {"spark.jars": files})
 
 
 def _pair(text: str) -> tuple[str, str]:

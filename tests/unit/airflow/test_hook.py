@@ -123,6 +123,9 @@ def test_spark_settings_and_jars_of_the_connection_go_along(monkeypatch: pytest.
         ({"spark_conf": {"spark.hadoop.fs.s3a.secret.key": "hush"}}, "secret.key cannot be used: it may hold a credential"),
         ({"spark_conf": {"memory": "4g"}}, "memory cannot be used"),
         ({"spark_conf": "{not json"}, "its spark_conf are not a JSON object"),
+        ({"spark_jars": "https://bot:hush@repo/x.jar"}, "spark.jars cannot be used: it may hold a credential"),
+        ({"spark_jars": ["/a.jar", "https://repo/x.jar?sig=hush"]}, "spark.jars cannot be used: it may hold a credential"),
+        ({"spark_jars": 5}, "its spark_jars are no list"),
     ],
 )
 def test_spark_settings_that_cannot_be_used_are_refused(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], problem: str) -> None:

@@ -15,7 +15,8 @@ from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentSt
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
-from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
+from airflow_provider_schemamig.core.times import LONGEST_HOURS
+from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState, check_range
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
@@ -27,7 +28,7 @@ _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 @dataclass(frozen=True, slots=True)
 class Claim:
     """How a deployment is to be claimed. ``claim_id``: Airflow's dag and run id, so that a retry finds its generation; None: the newest
-    open one with the same plan is resumed. Raises InvalidName for an id that is empty, or holds a credential."""
+    open one with the same plan is resumed. Raises InvalidName for an id that is empty, or holds a credential; OutOfRange for the hold."""
 
     claim_id: str | None = None
     hold: timedelta = DEFAULT_HOLD
@@ -36,6 +37,7 @@ class Claim:
     def __post_init__(self) -> None:
         if self.claim_id is not None:
             check_label("claim", self.claim_id)
+        check_range("a hold", self.hold_seconds, "seconds", 0, LONGEST_HOURS * 3600)
 
     @property
     def hold_seconds(self) -> int:

@@ -29,8 +29,9 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.times import LONGEST_HOURS
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection, check_range
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
@@ -40,9 +41,10 @@ from airflow_provider_schemamig.core.upgrade.tables.undeclared import PINNED
 def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
     """Keep removed files and log entries of the collection's live table for at least ``hours``. Safe to repeat: the row comes first.
 
-    Raises UnknownCollection; InvalidName for a holder with a credential in it; as ``commit_edited`` does.
+    Raises UnknownCollection; InvalidName for a holder with a credential in it; OutOfRange; as ``commit_edited`` does.
     """
     check_label("holder", holder)
+    check_range("a pin", hours, "hours", 1, LONGEST_HOURS)
     ledger = LedgerWriter(env)
     shard = _live_shard(ledger.state(), collection)
     by, at = getpass.getuser(), pendulum.now("UTC")

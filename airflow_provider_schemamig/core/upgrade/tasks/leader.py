@@ -40,6 +40,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     no_open_hold,
     pending_holds,
 )
+from airflow_provider_schemamig.core.upgrade.errors import check_seal
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
@@ -136,6 +137,7 @@ def cutover(
     """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append.
 
     ``seal_seconds``: for how long writers may be locked out; after that the seals are lifted, and a next try begins anew."""
+    check_seal(seal_seconds)
 
     def ended(leader: LeaderWriter) -> dict[str, Any]:
         """Return what is recorded of a run's end; one that did not commit has ended nothing, as a rollback may be under way."""

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     deployment_of,
     plan_of,
 )
-from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved
+from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, check_seal
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
@@ -117,6 +117,7 @@ def preflight(
     """
     options = HoldOptions(end_hold, ignore_nodes)
     request = Claim(claim_id, hold, options)
+    check_seal(seal_seconds)
 
     def prepare() -> Preflight:
         listen(Event("plan", note="reading the release and the tables"))

@@ -30,6 +30,13 @@ def test_compact_operator_what_was_rewritten_is_counted(verbs: FakeVerbs) -> Non
     assert (call["collections"], call["limits"].max_files) == (["flights"], 7)
 
 
+@pytest.mark.parametrize(("given", "taken"), [("flights, planes", ["flights", "planes"]), ("flights", ["flights"]), ("", []), (None, [])])
+def test_compact_operator_a_rendered_text_is_names_with_commas(verbs: FakeVerbs, given: Any, taken: list[str]) -> None:
+    run(collections=given)
+    (call,) = verbs.calls["compact"]
+    assert call["collections"] == taken
+
+
 def test_compact_operator_nothing_old_is_a_skip(verbs: FakeVerbs) -> None:
     verbs.old_files = False
     with pytest.raises(AirflowSkipException):
