@@ -191,7 +191,7 @@ def hold_again(leader: LeaderWriter) -> None:
 def _swapped_back(leader: LeaderView, swap: ShardSwap) -> bool:
     """Seal the old shard and unseal the new one. Return whether both could be reached."""
     try:
-        if swap.now is not None and swap.old is not None and swap.old in dict(swap.base):
+        if swap.old is not None and swap.old in dict(swap.base):  # also of a collection that the release removed: nothing succeeds it
             _seal(leader, swap, swap.old, swap.now)
         if swap.now is not None and swap.now in dict(swap.base):
             _unseal(leader, swap, swap.now)
