@@ -240,7 +240,8 @@ def take_back_elements(leader: LeaderWriter, item: OnlineSchedule, reason: str, 
     """
     now = _left_at(leader, item)
     if now is not None:
-        fill_old_column(leader, _swap_back_of(leader, item, now), jobs)
+        fill = functools.partial(fill_old_column, leader, _swap_back_of(leader, item, now), jobs)
+        retry_on_new_files(leader, item.collection, item.shard, fill)
     leader.append(lambda state: [Put(absent(leader, item, operation, reason)) for operation in item.operations])
     for operation in item.operations:
         tell(leader, item.collection, operation, ElementState.ABSENT)

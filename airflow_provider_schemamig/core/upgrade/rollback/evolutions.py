@@ -78,7 +78,8 @@ def fill_old_columns(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> None:
     """Bring all rows back, which is the long part of it, while everybody goes on. Raises as ``column_swap.fill_old_column``."""
     for swap_back in _all_swaps_back(leader.state, leader.plan, hold_of(leader), lossy=lossy):
         if _rolled_back(leader, swap_back.shard) is None:
-            fill_old_column(leader, swap_back, jobs)
+            fill = functools.partial(fill_old_column, leader, swap_back, jobs)
+            retry_on_new_files(leader, swap_back.collection, swap_back.shard, fill)  # with ``force`` those wait who outrun it
 
 
 def roll_back_tables(leader: LeaderWriter, jobs: Jobs, *, lossy: bool) -> RolledBackTables:
