@@ -60,30 +60,6 @@ class DriftFound(Refusal):
         return f"{restore}; or `schemamig unmanage --collection {name}`, after which `schemamig adopt` can take the new table."
 
 
-class OutOfRange(Refusal):
-    """A length of time that no table or calendar can take."""
-
-    code = "out_of_range"
-    message = "{what} of {given} {unit} is out of range."
-    next_action = "Give {least} to {most} {unit}."
-    what: str
-    given: int
-    unit: str
-    least: int
-    most: int
-
-
-def check_range(what: str, given: int, unit: str, least: int, most: int) -> None:
-    """Raise OutOfRange unless ``given`` is one of ``least`` to ``most``: before anything is written that holds it."""
-    if not least <= given <= most:
-        raise OutOfRange(what=what, given=given, unit=unit, least=least, most=most)
-
-
-def check_seal(seconds: int) -> None:
-    """Raise OutOfRange unless writers may be locked out for so long: a day at most."""
-    check_range("a seal", seconds, "seconds", 1, 86_400)
-
-
 class NamesUnderWay(Refusal):
     """A query would read a table whose columns an upgrade or a rollback has given other names, or another type, and that has not ended."""
 

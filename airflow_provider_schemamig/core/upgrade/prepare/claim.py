@@ -15,8 +15,8 @@ from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentSt
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
-from airflow_provider_schemamig.core.times import LONGEST_HOURS
-from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState, check_range
+from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
+from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 

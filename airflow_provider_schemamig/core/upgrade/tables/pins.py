@@ -29,9 +29,9 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.times import LONGEST_HOURS
+from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
-from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection, check_range
+from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.times import check_seal
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.compact import DEFAULT_LIMITS, Compacted, Compaction, Limits, compact_all, is_due
@@ -40,7 +41,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     no_open_hold,
     pending_holds,
 )
-from airflow_provider_schemamig.core.upgrade.errors import check_seal
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up

@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.release.check import load_checked
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.times import check_seal
 from airflow_provider_schemamig.core.transfer.schema_age import SchemaAge
 from airflow_provider_schemamig.core.upgrade.compact import schema_ages
 from airflow_provider_schemamig.core.upgrade.context.context import (
@@ -28,7 +29,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     deployment_of,
     plan_of,
 )
-from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, check_seal
+from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look

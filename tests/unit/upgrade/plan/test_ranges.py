@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import Generation
-from airflow_provider_schemamig.core.upgrade.errors import OutOfRange
+from airflow_provider_schemamig.core.times import OutOfRange
 from tests.support.bytes import unwritten
 from tests.support.lake import Lake, make_lake, no_spark
 
