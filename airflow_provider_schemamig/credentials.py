@@ -161,7 +161,7 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
     text = _TOKEN_OF_URL.sub(f"{BLANK}@", _USERINFO.sub(f"{BLANK}@", text))
     text = _HEADER.sub(lambda match: f"{match[1] or ''}{match[2]} {BLANK}", text)
     text = _SCHEMED.sub(rf"\1{BLANK}", text)
-    text = _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
+    text = _blank_values(_QUERY, text)
     for pattern in (_HADOOP_XML, _XML, _PAIR):
         text = pattern.sub(rf"\1{BLANK}", text)
     return text
@@ -177,7 +177,7 @@ def blank_own(text: str) -> str:
     text = _PEM.sub(BLANK, text)
     text = _TOKEN_OF_URL.sub(f"{BLANK}@", _USERINFO.sub(f"{BLANK}@", text))
     text = _TYPED_HEADER.sub(lambda match: f"{match[1]}{match[2]} {BLANK}", text)
-    return _TYPED.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", text)
+    return _blank_values(_TYPED, text)
 
 
 def blank_typed(text: str) -> str:
@@ -191,7 +191,7 @@ def blank_reason(text: str) -> str:
     What follows a word for how a token is given is one, whatever the word: ``token: Bearer hunter2``.
     """
     text = _AUTHORIZATION.sub(rf"\1{BLANK}", blank_typed(text))
-    return _QUERY.sub(lambda match: f"{match[1]}{match[2]}{_in_its_quotes(match[3])}", _SCHEMED.sub(rf"\1{BLANK}", text))
+    return _blank_values(_QUERY, _SCHEMED.sub(rf"\1{BLANK}", text))
 
 
 def holds_key(text: str) -> bool:
@@ -199,9 +199,14 @@ def holds_key(text: str) -> bool:
     return _KEY_OF_STRING.search(text) is not None
 
 
-def _in_its_quotes(value: str) -> str:
-    quotes = value[0] if value[0] in "'\"" else ""
-    return f"{quotes}{BLANK}{quotes}"
+def _blank_values(pattern: re.Pattern[str], text: str) -> str:
+    """Blank each value, within its quotes, that stands behind a name and what is between them."""
+
+    def blanked(match: re.Match[str]) -> str:
+        quotes = match[3][0] if match[3][0] in "'\"" else ""
+        return f"{match[1]}{match[2]}{quotes}{BLANK}{quotes}"
+
+    return pattern.sub(blanked, text)
 
 
 def holds_userinfo(uri: str) -> bool:

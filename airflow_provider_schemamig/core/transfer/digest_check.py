@@ -25,23 +25,18 @@ def check_all(
 
     Raises RewriteDiffers; CardinalityChanged if ``same_rows`` and there are more or fewer; AnotherTable of a looked-up one.
     """
-    transfer.check_lookups(env)
     source = {"uri": env.table_location(transfer.source_uri).uri, "version": source_version}
-    found = _digests(
-        env,
-        transfer,
-        jobs,
-        {
-            # As the target's types: an INT and a BIGINT of one value hash differently.
-            "expected": {
-                "inputs": transfer.over(env, source),
-                "query": transfer.bound_query,
-                "like": env.table_location(transfer.target_uri).uri,
-            },
-            "found": _every_row(env, transfer, target_version),
+    parts = {
+        # As the target's types: an INT and a BIGINT of one value hash differently.
+        "expected": {
+            "inputs": transfer.over(env, source),
+            "query": transfer.bound_query,
+            "like": env.table_location(transfer.target_uri).uri,
         },
-    )
-    transfer.check_lookups(env)
+        "found": _every_row(env, transfer, target_version),
+    }
+    with transfer.steady_lookups(env):
+        found = _digests(env, transfer, jobs, parts)
     _compare(transfer, f"source version {source_version}", found["expected"], found["found"])
     if same_rows:
         check_cardinality(env, transfer, source_version, found["found"].rows, jobs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,13 @@ class RowTransfer:
             head = look_at_head(store)
             if head.is_another:
                 raise another_table(store, head, lookup.collection)
+
+    @contextlib.contextmanager
+    def steady_lookups(self, env: EnvironmentRoot) -> Iterator[None]:
+        """Check the looked-up tables before and after what a job does with them. Raises as ``check_lookups``."""
+        self.check_lookups(env)
+        yield
+        self.check_lookups(env)
 
     def link_request(self, env: EnvironmentRoot, lo: int, hi: int) -> dict[str, Any]:
         """Return what the requests of all links have in common."""

@@ -131,12 +131,11 @@ def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last
             "identities": list(read_head(transfer.target_store(env)).identities) if transfer.match else [],
             "source": {"uri": env.table_location(transfer.source_uri).uri, "version": last},
         }
-        transfer.check_lookups(env)
         try:
-            result = jobs.run("apply", request)
+            with transfer.steady_lookups(env):
+                result = jobs.run("apply", request)
         except (ConcurrentTransaction, FillSuperseded) as error:
             raise StepAlreadyMade(collection=transfer.collection, step=f"the tail after version {lo}") from error
-        transfer.check_lookups(env)
     if result["table_version"] is None:
         return {**result, "table_version": put_empty_link(transfer.target_store(env), transfer.chain, lo, last)}
     return result
