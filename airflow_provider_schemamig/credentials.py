@@ -78,13 +78,14 @@ _SECRET_NAME = (
     r"|(?:access|account|shared|private|api|customer|encryption|sas)[._-]?(?:access[._-]?)?key|sharedaccesssignature)[\w.-]{0,120}"
 )
 _PREFIX = r"[\w.-]{0,80}?"
-#: Name, what stands between, value: of queries, headers, JSON, Python, Hadoop's configuration (``fs.azure.account.key.<account>=...``).
-_BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
-_VALUE = r"\"[^\"]*\"|'[^']*'|[^\s&;'\"<>]+"
-_QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
-_PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
 #: How a token is given, before it.
 _SCHEME = "bearer|basic|digest|negotiate|token|api-?key|aws4-hmac-sha256|sharedkey"
+#: Name, what stands between, value: of queries, headers, JSON, Python, Hadoop's configuration (``fs.azure.account.key.<account>=...``).
+_BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
+#: A quote within quotes is escaped, and a token may follow the word for how it is given.
+_VALUE = rf"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|(?:(?:{_SCHEME})[ \t]+)?[^\s&;'\"<>]+"
+_QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
+_PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
 #: In a text of our own, or one that somebody typed.
 _TYPED_BETWEEN = r"%3D|['\"]?=(?!=)|['\"]?\s*=\s*(?=['\"])|['\"]\s*:\s*(?=['\"])"
 _TYPED = re.compile(rf"({_SECRET_NAME})({_TYPED_BETWEEN})({_VALUE})", re.IGNORECASE)
@@ -190,8 +191,8 @@ def blank_reason(text: str) -> str:
 
     What follows a word for how a token is given is one, whatever the word: ``token: Bearer hunter2``.
     """
-    text = _AUTHORIZATION.sub(rf"\1{BLANK}", blank_typed(text))
-    return _blank_values(_QUERY, _SCHEMED.sub(rf"\1{BLANK}", text))
+    text = _SCHEMED.sub(rf"\1{BLANK}", _AUTHORIZATION.sub(rf"\1{BLANK}", text))
+    return _blank_values(_QUERY, blank_typed(text))
 
 
 def holds_key(text: str) -> bool:

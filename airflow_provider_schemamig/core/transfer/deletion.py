@@ -86,27 +86,30 @@ def _why_left(
         return MADE_ANEW
     if any(is_at(env, entry, shard.uri) for entry in given_back):
         return "the audit log shows that it was given back (`unmanage`), and the ledger that was restored has it as managed"
-    if (came := _came_after_seal(env, shard, head.version)) is not None:
-        return f"others wrote rows to it after its own had moved on (version {came}), which are nowhere else"
-    if not state.is_before_restore(shard.retired_by or shard.generation):
+    if shard.adopted:  # its files stay whatever comes into them
         return ""
     if shard.state is ShardState.RETIRED:
-        return "" if head.sealed_for is not None else "it is open for writers, and in the ledger that was restored it is retired"
-    if shard.state is not ShardState.BUILDING:
+        is_open = head.sealed_for is None
+        return "it is open for writers, and in the ledger it is retired" if is_open else _came_after_seal(env, shard, head.version)
+    if shard.state is not ShardState.BUILDING or not state.is_before_restore(shard.generation):
         return ""
     if shard.generation in committed:
         return f"generation {shard.generation} may have been committed since, and in the ledger that was restored it is being built"
     return _why_in_use(env, claimed, shard)
 
 
-def _came_after_seal(env: EnvironmentRoot, shard: Shard, newest: int) -> int | None:
-    """Return the first version with others' rows since the table was retired: a rollback that failed had opened it, or RESTORE got in."""
-    if shard.state is not ShardState.RETIRED or shard.sealed_version is None or newest <= shard.sealed_version:
-        return None
-    with contextlib.suppress(LogTruncated):
-        store = env.table_store(shard.uri, shard.table_id)
-        return next((commit.version for commit in foreign_commits(store, shard.sealed_version) if commit.adds), None)
-    return None
+def _came_after_seal(env: EnvironmentRoot, shard: Shard, newest: int) -> str:
+    """Describe others' rows that came since the table was retired: a rollback that failed had opened it, or RESTORE got in. A log that was
+    cleaned up since then cannot tell, so they count as having come.
+    """
+    if shard.sealed_version is None or newest <= shard.sealed_version:
+        return ""
+    store = env.table_store(shard.uri, shard.table_id)
+    try:
+        came = next((commit.version for commit in foreign_commits(store, shard.sealed_version) if commit.adds), None)
+    except LogTruncated:
+        return "its log goes on after its rows had moved on and was cleaned up since, so others may have written rows to it"
+    return "" if came is None else f"others wrote rows to it after its own had moved on (version {came}), which are nowhere else"
 
 
 def _maybe_committed(env: EnvironmentRoot, generations: Collection[Generation]) -> set[Generation]:

@@ -12,6 +12,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.ledger.store import Drop, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.times import minute
@@ -153,6 +154,11 @@ def forced(state: State, collection: CollectionName) -> bool:
     """Return whether somebody wants the last step of an online change even if writers have to wait for it."""
     control = state.controls.get(last_step_key(collection))
     return control is not None and not control.paused
+
+
+def force_forgotten(state: State, collections: Iterable[CollectionName]) -> list[Update]:
+    """Return the updates that drop each ``force`` of these collections: it is said of one change, which has ended."""
+    return [Drop(Control, last_step_key(name)) for name in collections if forced(state, name)]
 
 
 @dataclass

@@ -187,6 +187,8 @@ def test_no_credential_is_left_of_what_somebody_typed(text: str) -> None:
         *(*TYPED, "password: hunter2secret", "the AccountKey: hunter2secret;", "aws_secret_access_key : 'hunter2 a'"),
         *(
             "token: Bearer hunter2",
+            "retried with token=Bearer hunter2",
+            'header={"token": "a\\"hunter2"}',
             "x-auth-token: Bearer hunter2",
             "Authorization: hunter2",
             'Authorization: Digest u="u", response="hunter2"',

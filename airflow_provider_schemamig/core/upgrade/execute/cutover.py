@@ -6,6 +6,7 @@ does not come is taken back by this task on its way out, by its own rerun, or by
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -71,8 +72,10 @@ from airflow_provider_schemamig.core.upgrade.tables.seals import (
     shards_to_seal,
     successor_of,
     unseal_all,
+    unseal_leftovers,
 )
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[], JobRunner]) -> None:
@@ -102,6 +105,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         check_filled(leader, shards)
         closed = close_fills(leader)
         ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
+        unseal_leftovers(leader, but=shards)
         _commit(leader, ends, seals, caught_up, closed, swaps, allow)
         leader.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
         leader.notes.extend(swaps.note())
@@ -111,6 +115,8 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         # the same.
         unseal_all(leader, seals)
         unseal_swaps(leader, swaps.held, jobs)
+        with contextlib.suppress(SchemamigError):
+            unseal_leftovers(leader)
         raise
 
 

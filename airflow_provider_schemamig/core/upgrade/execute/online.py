@@ -17,16 +17,16 @@ from dataclasses import replace
 import pendulum
 
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Control, Element, IntentKind
+from airflow_provider_schemamig.core.ledger.rows import Element, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
+from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.keys import key_of
 from airflow_provider_schemamig.core.online.operation import Enter, Operation, Recluster, Reorg, Round, RowStep, Validate
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
+from airflow_provider_schemamig.core.transfer.throttle import Pace, force_forgotten, forced
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.execute.expand import check_expanded
@@ -50,7 +50,7 @@ from airflow_provider_schemamig.core.upgrade.tables.clustering import recluster
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files
 from airflow_provider_schemamig.core.upgrade.tables.errors import ElementTakenBack
 from airflow_provider_schemamig.core.upgrade.tables.inverse import column_swaps, inverse_changes
-from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftover
+from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftovers
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.core.upgrade.verify.keys import ask, validate_key
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
@@ -72,7 +72,7 @@ def change_online(leader: LeaderWriter, stages: Sequence[s.Online], jobs: Jobs, 
         if item is None or is_cut_over(leader, item):
             continue
         check_expanded(leader, step)
-        unseal_leftover(leader, item.shard)
+        unseal_leftovers(leader, [item.shard])
         found = _change_table(leader, step, item, jobs)
         refusals += found
         if item.swap is None or found:  # else it is not over yet
@@ -108,7 +108,7 @@ def _change_table(leader: LeaderWriter, step: Evolve, item: OnlineSchedule, jobs
 
 def _forget_force(leader: LeaderWriter, collection: CollectionName) -> None:
     if forced(leader.state, collection):
-        leader.append(lambda state: [Drop(Control, last_step_key(collection))] if forced(state, collection) else [])
+        leader.append(lambda state: force_forgotten(state, [collection]))
 
 
 class _Run:

@@ -20,7 +20,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, commit_changes
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
-from airflow_provider_schemamig.core.ledger.rows import Control, Intent, IntentKind, SwapIntent, TransitionIntent
+from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, SwapIntent, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, ShardId
@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
-from airflow_provider_schemamig.core.transfer.throttle import Pace, forced, last_step_key
+from airflow_provider_schemamig.core.transfer.throttle import Pace, force_forgotten, forced
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
@@ -214,8 +214,7 @@ class Swaps:
         return tuple(f"{swap.collection}: columns of another type were locked for {seconds:.1f} s at most" for swap in self.all)
 
     def forget_force(self, state: State) -> list[Update]:
-        """Drop the ``force``, which applied to one change that has ended."""
-        return [Drop(Control, last_step_key(swap.collection)) for swap in self.all if forced(state, swap.collection)]
+        return force_forgotten(state, [swap.collection for swap in self.all])
 
     def check(self, state: State) -> None:
         """Raise SwapTakenBack if one of the swaps is not ours any more to commit upon, SealExpired if it took too long."""

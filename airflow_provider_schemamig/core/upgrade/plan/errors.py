@@ -83,6 +83,22 @@ class OldTableMissing(Refusal):
         return "Stay at the release; or restore that folder from a backup of after the release's commit, and roll back then."
 
 
+class OldTableForgets(Refusal):
+    """The table that a rollback would go back to forgets transaction identifiers, and what keeps an older leader off it is one."""
+
+    code = "old_table_forgets"
+    message = (
+        "the table before the release, at {uri}, forgets transaction identifiers after {value} (delta.setTransactionRetentionDuration), so "
+        "an older leader could not be kept off it. Nothing was changed."
+    )
+    next_action = (
+        "Run ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration') in Spark, which its seal does not "
+        "hinder, then roll back."
+    )
+    uri: str
+    value: str
+
+
 class Unmanaged(Refusal):
     """A release wants something of a collection that this environment gave back."""
 

@@ -11,11 +11,12 @@ from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentSt
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.release.merge.chain import Create, Replace, RewriteStep
+from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
-from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableMissing, RollbackLogGone
+from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableForgets, OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
@@ -76,7 +77,7 @@ def begun_by(state: State, claim_id: str | None, asked: Generation | None) -> De
 
 
 def check_rollback_possible(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
-    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, UnsupportedFeature, DriftFound,
+    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, OldTableForgets, UnsupportedFeature, DriftFound,
     RollbackLogGone.
 
     DriftFound is for a table that would forget the fence, RollbackLogGone where rows that came since have to go back and the log does
@@ -114,6 +115,9 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
         elif head is not None and (unwritable := _unwritable(head)) is not None:
             unwritable.collection = row.collection
             yield unwritable
+        elif head is not None and row.shard not in names and FORGETS in head.properties:
+            if row.state is ShardState.RETIRED:  # what was being built goes
+                yield OldTableForgets(collection=row.collection, uri=store.location.uri, value=head.properties[FORGETS])
         elif head is not None and (found := forgets(head.properties) or _drifted(state, names.get(row.shard), row, head, hold)):
             yield drift_refusal(state, row.collection, found)
 

@@ -38,6 +38,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.errors import NotOurPlace
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.throttle import force_forgotten
 from airflow_provider_schemamig.core.upgrade.context.context import (
     LeaderView,
     LeaderWriter,
@@ -78,6 +79,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     unseal_old_shards,
 )
 from airflow_provider_schemamig.core.upgrade.tables.errors import NotInvertible
+from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftovers
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -227,7 +229,9 @@ def _clean_up_before(leader: LeaderWriter) -> None:
 
 
 def _closed(state: State, leader: LeaderView) -> list[Update]:
-    return [Put(replace(state.deployments[leader.generation], state=DeploymentState.ROLLED_BACK, rolling_back=False))]
+    evolved = [step for step in leader.plan.target.steps if isinstance(step, Evolve)]
+    forgotten = force_forgotten(state, {name for step in evolved for name in (step.old.name, step.collection)})
+    return [*forgotten, Put(replace(state.deployments[leader.generation], state=DeploymentState.ROLLED_BACK, rolling_back=False))]
 
 
 # --- after the commit ----------------------------------------------------------------------------------------------------------------
@@ -244,6 +248,7 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
         closed = time.monotonic()
         rolled_back = _while_sealed(leader, swaps, rewrites, jobs, allow_lossy)
         sealed, kept = _left_behind(leader, swaps)
+        unseal_leftovers(leader)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
         return_to_release(leader, swaps)

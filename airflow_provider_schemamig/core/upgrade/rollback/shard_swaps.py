@@ -32,6 +32,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
 )
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
+from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftovers
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 
@@ -161,6 +162,10 @@ def return_to_release(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
     the next upgrade puts all of it right, if it can.
     """
     returned = list(leader.env.each(lambda swap: _swapped_back(leader, swap), swaps))
+    try:
+        unseal_leftovers(leader)
+    except SchemamigError:
+        return
     if not all(returned) or any(map(is_of_rollback, leader.state.intents.values())):
         return
 

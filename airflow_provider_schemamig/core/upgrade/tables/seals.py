@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.commit import Committed
+from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
@@ -33,6 +33,9 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_non
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+
+#: Of a seal whose table others change in the same moment.
+_UNSEAL_TRIES = 5
 
 
 class SealLifted(Conflict):
@@ -96,7 +99,11 @@ def held_seals(leader: LeaderView) -> tuple[SealIntent, ...]:
 
 
 def _counts(leader: LeaderView, intent: SealIntent) -> bool:
-    return (intent.generation, intent.epoch) == (leader.generation, leader.epoch) and not intent.is_given_up
+    return _is_ours(leader, intent) and not intent.is_given_up
+
+
+def _is_ours(leader: LeaderView, intent: SealIntent) -> bool:
+    return (intent.generation, intent.epoch) == (leader.generation, leader.epoch)
 
 
 def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
@@ -147,38 +154,70 @@ def sealed_during(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]
     """Keep all but this process from writing to ``shards`` inside; the rows stay there.
 
     Each table's seal is for itself, and is lifted afterwards. It only keeps others off and proves nothing: a twin, or after a while
-    another leader, may lift it. Raises CommitLost, Fenced.
+    another leader, may lift it. Raises CommitLost, Fenced, and as ``unseal_each`` does where nothing else failed.
     """
     seals = announce_seals(leader, shards)
     try:
         seal_all(leader, seals, lambda collection: shards[collection])
         yield
-    finally:
-        _unseal_each(leader, seals)
+    except BaseException:
+        with contextlib.suppress(SchemamigError):
+            unseal_each(leader, seals)
+        raise
+    unseal_each(leader, seals)
 
 
-def unseal_leftover(leader: LeaderWriter, shard: ShardId) -> None:
-    """Lift what ``sealed_during`` left of a run that died."""
-    left = [intent for intent in held_seals(leader) if intent.shard == shard]
-    if left:
-        _unseal_each(leader, left)
+def unseal_leftovers(leader: LeaderWriter, shards: Collection[ShardId] | None = None, *, but: Collection[ShardId] = ()) -> None:
+    """Lift what ``sealed_during`` left of a run that died or could not lift it, of ``shards`` (None: of all ``but`` these).
+
+    To be asked before the intents are dropped: nothing knows of such a seal any more then. Raises as ``unseal_each`` does.
+    """
+    own = [intent for intent in leader.state.intents.values() if isinstance(intent, SealIntent) and _is_ours(leader, intent)]
+    unseal_each(leader, [intent for intent in own if intent.shard not in but and (shards is None or intent.shard in shards)])
 
 
-def _unseal_each(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
-    """Unseal, then give up, so that whoever died in between is still known to hold it. Best effort as ``unseal_all``."""
+def unseal_each(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
+    """Unseal, then give up, so that whoever died in between is still known to hold it.
 
-    def unseal_one(intent: SealIntent) -> bool:
-        with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
-            store = table_store(leader.env, leader.state, intent.shard)
-            head = read_head(store)
-            if head.sealed_for == intent.shard:
-                unseal(store, head, leader.fence(intent.shard), leader.tag("unseal"), since=intent.base_version)
-            return True
-        return False
+    Raises Fenced, MetadataMoved if others change a table's metadata again and again, CommitLost, or what the storage says, after all other
+    tables are open.
+    """
+    failures: list[SchemamigError] = []
 
-    opened = list(leader.env.each(unseal_one, seals))
-    with contextlib.suppress(SchemamigError):
-        _give_up(leader, [intent for intent, is_open in zip(seals, opened, strict=True) if is_open])
+    def open_one(intent: SealIntent) -> bool:
+        try:
+            committed = _unseal_own(leader, intent)
+            if committed is not None:
+                require_durable(intent.collection, [committed])
+        except SchemamigError as error:  # of this table, which is no reason to leave the others closed
+            failures.append(error)
+            return False
+        return True
+
+    opened = [intent for intent, is_open in zip(seals, leader.env.each(open_one, seals), strict=True) if is_open]
+    if opened:
+
+        def give_up(state: State) -> list[Update]:  # not one that a twin announced anew
+            known = [intent for intent in opened if state.intents.get((intent.shard, intent.kind, intent.generation)) == intent]
+            return [Put(replace(intent, is_given_up=True)) for intent in known]
+
+        leader.append(give_up)
+    if failures:
+        raise failures[0]
+
+
+def _unseal_own(leader: LeaderView, intent: SealIntent) -> Committed | None:
+    store = table_store(leader.env, leader.state, intent.shard)
+    for left in reversed(range(_UNSEAL_TRIES)):
+        head = read_head(store)
+        if head.sealed_for != intent.shard:
+            return None
+        try:
+            return unseal(store, head, leader.fence(intent.shard), leader.tag("unseal"), since=intent.base_version)
+        except MetadataMoved:  # somebody pinned it, or set a property of it
+            if not left:
+                raise
+    raise AssertionError("unreachable")
 
 
 def unseal_all(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:

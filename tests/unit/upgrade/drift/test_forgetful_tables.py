@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.upgrade.drift.accept import accept
 from airflow_provider_schemamig.core.upgrade.drift.revert import revert
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import unwritten
-from tests.support.lake import Lake, append, no_spark
+from tests.support.lake import Lake, append, no_spark, rows
 from tests.support.tables import foreign
 from tests.support.tables.adopting import Site, alter, field
 from tests.support.upgrades import claimed, expanded, promoted, refused, seen, two_releases, whole
@@ -34,10 +34,10 @@ def forget(lake: Lake) -> None:
     foreign.set_property(lake.path("t"), FORGETS, "interval 1 second")
 
 
-def remember(lake: Lake) -> None:
+def remember(path: Path) -> None:
     """What a person's UNSET TBLPROPERTIES does."""
-    settings = {key: value for key, value in foreign.metadata(lake.path("t"))["configuration"].items() if key != FORGETS}
-    foreign.commit(lake.path("t"), {"metaData": foreign.metadata(lake.path("t")) | {"configuration": settings}})
+    settings = {key: value for key, value in foreign.metadata(path)["configuration"].items() if key != FORGETS}
+    foreign.commit(path, {"metaData": foreign.metadata(path) | {"configuration": settings}})
 
 
 def lose(lake: Lake) -> None:
@@ -117,7 +117,7 @@ def test_a_leader_puts_the_fence_anew_where_a_person_put_the_table_right(lake: L
     taken_over(lake)
     forget(lake)
     lose(lake)
-    remember(lake)
+    remember(lake.path("t"))
     generation = promoted(lake, lake.second)
     assert epoch_on_table(lake) is None
     commands.expand(lake.env, generation)
@@ -138,7 +138,7 @@ def test_forgetful_tables_nothing_is_done_while_it_forgets(lake: Lake, begin: ob
         with pytest.raises(SchemamigError):
             task(lake.env, generation)
     assert len(list((lake.path("t") / "_delta_log").iterdir())) == before
-    remember(lake)
+    remember(lake.path("t"))
     lake.upgrade(lake.second)
     whole(lake)
     assert lake.version == "1.1.0"
@@ -158,6 +158,21 @@ def test_in_the_middle_of_an_upgrade_the_text_says_what_works(lake: Lake) -> Non
         assert "ALTER TABLE" in errors[0].next_action and "schemamig revert" not in errors[0].next_action
     with refused("deployment_open"):
         revert(lake.env, "t")
-    remember(lake)
+    remember(lake.path("t"))
     commands.rollback(lake.env, jobs=no_spark)
+    whole(lake)
+
+
+def test_the_old_table_of_a_replacement_is_put_right_by_hand_before_the_rollback(tmp_path: Path) -> None:
+    """No command of ours looks at that table but the rollback, so its refusal names what undoes it."""
+    lake = two_releases(tmp_path, "CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id BIGINT, g STRING);", 'replacement("t")')
+    old = lake.path("t")
+    foreign.write(old, [{"id": 1}])
+    commands.upgrade(lake.env, lake.second, jobs=no_spark)
+    foreign.set_property(old, FORGETS, "interval 1 second")
+    with unwritten(lake.env), refused("old_table_forgets", "t"):
+        commands.rollback(lake.env, jobs=no_spark)
+    remember(old)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert [row["id"] for row in rows(old, "id")] == [1]
     whole(lake)

@@ -15,11 +15,12 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.rows import Control
 from airflow_provider_schemamig.core.online.errors import BackfillStarved
 from airflow_provider_schemamig.core.spark.errors import ConstraintViolated
+from airflow_provider_schemamig.core.storage.errors import StorageUnreachable
 from airflow_provider_schemamig.core.upgrade.alter import alter
 from airflow_provider_schemamig.core.upgrade.context import controls
 from tests.support.lake import Crash, Lake, rows
 from tests.support.online import OnlineJobs
-from tests.support.rows.tables import change, commit_at, insert, newest, snapshot
+from tests.support.rows.tables import change, commit_at, insert, newest, set_property, snapshot
 from tests.support.upgrades import refused, two_releases, whole
 
 WIDE = ("CREATE TABLE a (id BIGINT, v STRING, n BIGINT);", "CREATE TABLE a (id BIGINT, v INT, n BIGINT);")
@@ -40,8 +41,9 @@ class Busy:
     lake: Lake
     written: list[int] = field(default_factory=lambda: [1])
     waited: int = 0
-    #: The process dies at so many moments after the table was sealed.
-    dies_after: int | None = None
+    #: At so many moments after the table was sealed the process dies, or the store does not answer once.
+    fails_after: int | None = None
+    dies: bool = True
 
     @property
     def env(self) -> Environment:
@@ -49,10 +51,13 @@ class Busy:
 
     def __call__(self, moment: str, what: str, key: str) -> None:
         path = self.lake.path("a")
-        if snapshot(path).sealed and self.dies_after is not None:
-            if self.dies_after == 0:
-                raise Crash
-            self.dies_after -= 1
+        if self.fails_after is not None and snapshot(path).sealed:
+            if self.fails_after == 0:
+                if self.dies:
+                    raise Crash
+                self.fails_after = None
+                raise StorageUnreachable(uri=key, reason="no answer")
+            self.fails_after -= 1
         if moment == "before" and key.startswith("_delta_log") and "backfill" in json.dumps(commit_at(path, newest(path))):
             self._write(path)
 
@@ -114,29 +119,58 @@ def given_up(lake: Lake) -> None:
 def test_killed_behind_the_seal(tmp_path: Path, then: Callable[[Lake], None], stride: int) -> None:
     """At every moment: before and after each write, of the table and of the ledger; in make test at some of them."""
     moment = 0
-    while _dies(tmp_path / str(moment), moment, then):
+    while _fails(tmp_path / str(moment), moment, then, dies=True):
         moment += stride
     assert moment > 12, "a fill, the swap, the ledger, the lift"
 
 
-def _dies(folder: Path, moment: int, then: Callable[[Lake], None]) -> bool:
+@pytest.mark.some(8, of="histories at each moment")
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("then", [finished, given_up])
+def test_a_store_that_does_not_answer_once_behind_the_seal(tmp_path: Path, then: Callable[[Lake], None], stride: int) -> None:
+    moment = 0
+    while _fails(tmp_path / str(moment), moment, then, dies=False):
+        moment += stride
+    assert moment > 12, "the write that lifts the seal is one of them"
+
+
+def _fails(folder: Path, moment: int, then: Callable[[Lake], None], *, dies: bool) -> bool:
     lake = two_releases(folder, *SWAP, 'evolution("a")')
     insert(lake.path("a"), [{"id": 1, "v": "1"}])
     controls.force(lake.env, "a")
-    busy = Busy(lake, dies_after=moment)
+    busy = Busy(lake, fails_after=moment, dies=dies)
     try:
         commands.upgrade(busy.env, lake.second, jobs=OnlineJobs())
-    except Crash:
+    except (Crash, StorageUnreachable):
         then(lake)
-        died = True
+        failed = True
     else:
-        died = False
+        failed = busy.fails_after is None
     wanted: dict[int, object] = {number: number if lake.version == "1.1.0" else str(number) for number in busy.written}
     assert values(lake) == wanted
     assert not snapshot(lake.path("a")).sealed
-    controls.resume(lake.env, "a")  # a rollback does not forget it
+    assert not lake.state.controls, "what was said of one change is forgotten with it"
     open_and_whole(lake)
-    return died
+    return failed
+
+
+@pytest.mark.parametrize("act", ["pin", "property"])
+def test_a_seal_is_lifted_while_somebody_changes_the_table(lake: Lake, act: str) -> None:
+    busy, acted = Busy(lake), list[str]()
+
+    def hook(moment: str, what: str, key: str) -> None:
+        busy(moment, what, key)
+        path = lake.path("a")
+        if moment == "before" and not acted and snapshot(path).sealed and snapshot(path).fields[1]["type"] == "integer":  # it is swapped
+            acted.append(key)
+            if act == "pin":
+                commands.pin(lake.env, "a", "night", 1000)
+            else:
+                set_property(path, "delta.checkpointInterval", "20")
+
+    commands.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=OnlineJobs())
+    assert acted and lake.version == "1.1.0"
+    open_and_whole(lake)
 
 
 def test_force_who_lifts_the_seal_of_a_twin_does_no_harm(lake: Lake) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.storage.errors import StorageUnreachable
+from airflow_provider_schemamig.core.upgrade.tables import batches
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake
 from tests.support.online import OnlineJobs
@@ -39,7 +41,8 @@ def outrun(lake: Lake, *, during: bool) -> tuple[Environment, OnlineJobs]:
 
 
 @pytest.mark.parametrize(("during", "code"), [(False, "backfill_starved"), (True, "files_moved")])
-def test_an_outrun_rollback_comes_through_after_force(tmp_path: Path, during: bool, code: str) -> None:
+def test_an_outrun_rollback_comes_through_after_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, during: bool, code: str) -> None:
+    monkeypatch.setattr(batches, "_LONGEST_PAUSE_SECONDS", 0.0)  # between two lost races
     lake = two_releases(tmp_path, FIRST, SECOND, 'evolution("t")')
     tables.insert(lake.path("t"), [{"id": 1, "n": "007", "v": 0}])
     commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
@@ -54,3 +57,42 @@ def test_an_outrun_rollback_comes_through_after_force(tmp_path: Path, during: bo
     assert lake.version == "1.0.0"
     assert {row["id"]: row["n"] for row in tables.snapshot(lake.path("t")).rows} == {1: "007", 2: "5"}
     whole(lake)
+
+
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_an_outrun_rollback_leaves_no_seal_where_the_store_does_not_answer_once(tmp_path: Path, stride: int) -> None:
+    moment = 0
+    while _fails(tmp_path / str(moment), moment):
+        moment += stride
+    assert moment > 4, "a fill, its end, and what lifts the seal"
+
+
+def _fails(folder: Path, moment: int) -> bool:
+    """Let the store fail at the write number ``moment`` behind the seal. Return whether there was one."""
+    lake = two_releases(folder, FIRST, SECOND, 'evolution("t")')
+    tables.insert(lake.path("t"), [{"id": 1, "n": "007", "v": 0}])
+    commands.upgrade(lake.env, lake.second, jobs=OnlineJobs())
+    tables.insert(lake.path("t"), [{"id": 2, "n": 5, "v": 0}])
+    commands.force(lake.env, "t")
+    env, jobs = outrun(lake, during=False)
+    races, left = env.on_write, [moment]
+
+    def hook(at: str, what: str, key: str) -> None:
+        assert races is not None
+        races(at, what, key)
+        if tables.snapshot(lake.path("t")).sealed:
+            left[0] -= 1
+            if left[0] == -1:
+                raise StorageUnreachable(uri=key, reason="no answer")
+
+    try:
+        commands.rollback(replace(env, on_write=hook), jobs=jobs)
+    except StorageUnreachable:
+        assert not tables.snapshot(lake.path("t")).sealed, "nobody waits for the next try"
+        commands.rollback(lake.env, jobs=OnlineJobs())
+    assert lake.version == "1.0.0"
+    assert {row["id"]: row["n"] for row in tables.snapshot(lake.path("t")).rows} == {1: "007", 2: "5"}
+    assert not lake.state.controls
+    tables.insert(lake.path("t"), [])
+    whole(lake)
+    return left[0] < 0
