@@ -60,7 +60,8 @@ class ReaderFenced(_Fenced):
         if self.release == self.current and self.under_way is not None:
             moved = f"An upgrade is under way: move this reader to release {self.under_way} once it is committed"
         elif self.release == self.current and self.left_behind:
-            moved = f"A rollback to {self.current} left it so: take the rows out that do not fit, or upgrade again"
+            anew = f"write the rows of others again with a writer of release {self.current}"
+            moved = f"A rollback left it so: take the rows out that do not fit, {anew}, or declare the type that the table has"
         elif self.release == self.current:
             seen = "`schemamig status` says what was changed outside of the release"
             moved = seen if self.column is None else f"{seen}. After `alter` open this reader without a release"

@@ -7,16 +7,17 @@ type was widened, not those that handles of a release with the type of before wr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
-from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
+from airflow_provider_schemamig.core.online.unfilled import filled_column
 from airflow_provider_schemamig.core.schema.clauses import fills_itself
 from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
@@ -53,8 +54,10 @@ class LogEvidence:
         try:
             since = self._promised_until(path, kept)
             since = self._kept_in_log_until(path, kept) if since == _EVER else since
-            proven = self._writers_of(path, kept)
-            files = unproven_since(self.store, since, self.head.version, lambda commit: _schema_hash(commit) in proven)
+            proven, fills = self._writers_of(path, kept), _Fills(self, path_in_files(path, self.live.stored)[0])
+            files = unproven_since(
+                self.store, since, self.head.version, lambda commit: _schema_hash(commit) in proven or fills.leave_it(commit)
+            )
         except LogTruncated:
             return False
         if not files or limits is None:
@@ -131,6 +134,26 @@ class LogEvidence:
         except (InvalidSchemaJson, UnknownDeltaType):
             return False
         return any(map(promised, _slots(shape, wanted)))
+
+
+class _Fills:
+    """Which of our batches leave a column as it is: those that fill another one. ``stored``: what the data files call it."""
+
+    def __init__(self, evidence: LogEvidence, stored: str) -> None:
+        self._evidence = evidence
+        self._stored = stored
+        self._names: Mapping[ColumnPath, str] | None = None
+
+    def leave_it(self, commit: LogCommit) -> bool:
+        """Return whether that is so of a commit; to be asked of all commits in their order. Raises LogTruncated."""
+        if commit.metadata is not None:
+            self._names = None
+        column = filled_column(commit)
+        if column is None:
+            return False
+        if self._names is None:
+            self._names = dict(read_head(self._evidence.store, commit.version).stored_names)
+        return path_in_files(ColumnPath(column), self._names)[0] != self._stored
 
 
 def _schema_hash(commit: LogCommit) -> str | None:

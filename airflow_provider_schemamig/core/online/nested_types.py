@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, Relax, RenameColumn, ReorderColumns, SetComment, SetNotNull
-from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, varchar_length
 from airflow_provider_schemamig.core.schema.field_order import by_name
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import join
@@ -111,6 +111,24 @@ def relaxed(found: DataType, *, inside: bool = False) -> DataType:
             return Map(relaxed(key, inside=inside), relaxed(value, inside=inside))
         case Primitive():
             return found
+
+
+def declared_where_text(there: DataType, declared: DataType, wanted: DataType) -> DataType:
+    """Return the type ``there`` of a table with what is ``declared`` in each place that is wider on the table and text in ``wanted``."""
+    match there, declared, wanted:
+        case Struct(fields=fields), Struct(), Struct():
+            types = {field.name: field.type for field in declared.fields}
+            texts = {field.name: field.type for field in wanted.fields}
+            known = [(f, types.get(f.name, f.type), texts.get(f.name, f.type)) for f in fields]
+            return Struct(tuple(replace(f, type=declared_where_text(f.type, before, after)) for f, before, after in known))
+        case Array(), Array(), Array():
+            return replace(there, element=declared_where_text(there.element, declared.element, wanted.element))
+        case Map(), Map(), Map():
+            return replace(there, value=declared_where_text(there.value, declared.value, wanted.value))
+        case Primitive(), Primitive(), Primitive(name=name) if name == "string" or varchar_length(name) is not None:
+            return declared if is_widening(declared, there) else there
+        case _:
+            return there
 
 
 def relaxes(column: Field) -> Iterator[Change]:

@@ -38,6 +38,12 @@ def action_of(column: str) -> str:
     return f"{BACKFILL}:{column}"
 
 
+def filled_column(commit: LogCommit) -> str | None:
+    """Return the column that a batch of a fill of ours filled, as the table called it then; None of any other commit."""
+    kind, _, column = str((commit.about or {}).get("action")).partition(":")
+    return column if kind == BACKFILL else None
+
+
 class Owed(Enum):
     """What the rows of a file still have to get."""
 

@@ -162,6 +162,22 @@ def test_files_that_are_written_anew_are_what_their_rows_were(floats: Lake) -> N
     assert any_fenced(floats), "an UPDATE of somebody else"
 
 
+@pytest.mark.parametrize(("action", "proven"), [("backfill:w", True), ("backfill:x", False), ("cluster", False)])
+def test_a_batch_that_fills_another_column_keeps_the_rows_of_handles(tmp_path: Path, action: str, proven: bool) -> None:
+    first, second = "CREATE TABLE t (x FLOAT, w STRING);", "CREATE TABLE t (x DOUBLE, w STRING);"
+    lake = two_releases(tmp_path, first, second, 'evolution("t")')
+    lake.upgrade(lake.second)
+    commands.rollback(lake.env)
+    batch = json.dumps({"schemamig": {"action": action, "epoch": 9, "generation": 9}})
+    foreign.commit(lake.path("t"), {"add": file("ours")}, says=by_handle(lake, "1.0.0", first))
+    assert not fenced(lake, "x")
+    foreign.commit(lake.path("t"), {"remove": {"path": "ours", "dataChange": True}}, {"add": file("filled")}, says=batch)
+    assert fenced(lake, "x") is not proven
+    foreign.commit(lake.path("t"), {"add": file("theirs")})
+    foreign.commit(lake.path("t"), {"remove": {"path": "theirs", "dataChange": True}}, {"add": file("kept")}, says=batch)
+    assert fenced(lake, "x"), "the rows of others stay theirs"
+
+
 def test_a_default_that_the_table_fills_in_proves_nothing(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE t (x FLOAT);", "CREATE TABLE t (x DOUBLE DEFAULT 0.1D);", 'evolution("t")')
     lake.upgrade(lake.second)
@@ -197,7 +213,7 @@ def test_the_text_says_why_the_own_release_is_fenced(floats: Lake) -> None:
     with pytest.raises(ReaderFenced) as caught:
         floats.env.reader("t").pin(["x"])
     assert "under way" not in caught.value.message
-    assert caught.value.next_action.startswith("A rollback to 1.0.0 left it so: take the rows out that do not fit")
+    assert caught.value.next_action.startswith("A rollback left it so: take the rows out that do not fit")
 
 
 def test_a_null_from_before_a_way_back_still_counts(tmp_path: Path) -> None:

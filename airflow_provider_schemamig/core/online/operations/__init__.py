@@ -39,9 +39,9 @@ def chains_of(changes: Sequence[c.Change], table: Declaration) -> tuple[Chain, .
     return tuple(operations_of(change, table, together) for change in together)
 
 
-def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Change] = ()) -> Chain:
+def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Change] = (), declared: Declaration | None = None) -> Chain:
     """Return the elements of an online change of ``table`` (its physical schema, after expand). ``beside``: all its online changes,
-    ``joined`` as they are made. Raises NotOnline.
+    ``joined`` as they are made. ``declared``: what the release before declares, if that is another. Raises NotOnline.
     """
     (change,) = joined((change,), table)
     make = _OPERATIONS.get(type(change))
@@ -49,7 +49,7 @@ def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Chang
         where = getattr(change, "path", "")
         raise NotOnline(collection=table.name, op=change.op, path=str(where), reason="schemamig cannot make this change on a live table")
     if isinstance(change, c.ChangeType):
-        return change_type.operations(change, table, beside)
+        return change_type.operations(change, table, beside, declared)
     return with_swap(make(change, table), change_type.retyped(beside))
 
 

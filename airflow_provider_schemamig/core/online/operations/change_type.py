@@ -10,14 +10,24 @@ and stands on the table from the swap on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.properties import STATS_COLUMNS
 from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.dependent_checks import KeptCheck, guarded, kept_checks
 from airflow_provider_schemamig.core.online.errors import NotOnline
-from airflow_provider_schemamig.core.online.nested_types import asks_again, cast_by_name, kept_or_cast, leaves, relaxed, relaxes, why_not
+from airflow_provider_schemamig.core.online.nested_types import (
+    asks_again,
+    cast_by_name,
+    declared_where_text,
+    kept_or_cast,
+    leaves,
+    relaxed,
+    relaxes,
+    same_value,
+    why_not,
+)
 from airflow_provider_schemamig.core.online.operation import Chain, Enter, Files, Note, Operation, Question, Reorg, Swap
 from airflow_provider_schemamig.core.online.operations.set_not_null import guard_of
 from airflow_provider_schemamig.core.schema.changes import (
@@ -50,10 +60,11 @@ _KINDS = {
 }
 
 
-def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] = ()) -> Chain:
+def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] = (), declared: Declaration | None = None) -> Chain:
     """Return the steps of a change of type. Raises NotOnline.
 
-    ``beside``: all online changes of the table; columns of one CHECK change places in one commit.
+    ``beside``: all online changes of the table; columns of one CHECK change places in one commit. ``declared``: what the release before
+    declares, of which a rollback may have left the table wider.
     """
     reason = _why_not(change, table)
     if reason is not None:
@@ -62,16 +73,17 @@ def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] 
     assert column is not None  # it is to be changed
     shadow = _shadow(change, table)
     outdated = ColumnPath(outdated_name(column.name, (field.name.lower() for field in table.fields)))
-    new, kept = relaxed(change.new), _kept(change, table, beside, "CAST", table.checks)
-    held = (*kept, *_kept(change, table, beside, "CAST", _coming(beside)))
-    fill = Reorg(shadow, guarded(_value(change, table, "CAST"), held, quote(column.name)), Files.ALL)
+    values = _Values(table, table if declared is None else declared)
+    new, kept = relaxed(change.new), _kept(change, values, beside, "CAST", table.checks)
+    held = (*kept, *_kept(change, values, beside, "CAST", _coming(beside)))
+    fill = Reorg(shadow, guarded(values.of(change, "CAST"), held, quote(column.name)), Files.ALL)
     steps = (
         Note(ElementState.DELETE),
         Enter(ElementState.WRITE, (AddColumn(ColumnPath(shadow), Field(shadow, new)),)),
         fill,
         Swap(_swap(change, table, shadow, outdated, kept), filled=fill),
     )
-    name, asks = f"type:{change.path}", (*_questions(change), *_kept_questions(change, table, beside))
+    name, asks = f"type:{change.path}", (*_questions(change), *_kept_questions(change, values, beside))
     return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=asks, leaves=(outdated,)),)
 
 
@@ -138,16 +150,31 @@ def _questions(change: ChangeType) -> tuple[Question, ...]:
     return *casts, Question("check", (("expression", fits), ("rule", f"{change.path} as {type_sql(change.new)}")))
 
 
-def _cast(change: ChangeType, how: str) -> str:
-    return cast_by_name(how, quote(change.path), change.old, change.new)
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What rows of ``table`` get in the columns that come. ``declared``: what the release before declares."""
 
+    table: Declaration
+    declared: Declaration
 
-def _value(change: ChangeType, table: Declaration, how: str) -> str:
-    """Return what a row gets; an earlier release's shadow may have a value already."""
-    hidden, cast = table.field(_shadow(change, table)), _cast(change, how)
-    if hidden is None or not all(_has_inverse_cast(old, new) for _, old, new in leaves(change.old, change.new, "")):
-        return cast
-    return kept_or_cast(hidden, Field(change.path, relaxed(change.old)), cast)
+    def of(self, change: ChangeType, how: str) -> str:
+        """Return what a row gets; an earlier release's shadow may have a value already."""
+        hidden, cast = self.table.field(_shadow(change, self.table)), self._cast(change, how)
+        if hidden is None or not all(_has_inverse_cast(old, new) for _, old, new in leaves(change.old, change.new, "")):
+            return cast
+        return kept_or_cast(hidden, Field(change.path, relaxed(change.old)), cast)
+
+    def _cast(self, change: ChangeType, how: str) -> str:
+        """Return the cast of a value; to text as of its declared type, if that holds it: 7 of an INT that is DOUBLE since a rollback."""
+        value, column = quote(change.path), self.declared.field(change.path)
+        cast, meant = cast_by_name(how, value, change.old, change.new), change.old
+        if column is not None:
+            meant = declared_where_text(relaxed(change.old), column.type, change.new)
+        if meant in (change.old, relaxed(change.old)):
+            return cast
+        narrow = cast_by_name("TRY_CAST", value, change.old, meant)
+        is_held = same_value(cast_by_name("CAST", narrow, meant, relaxed(change.old)), value, change.old)
+        return f"CASE WHEN {is_held} THEN {cast_by_name(how, narrow, meant, change.new)} ELSE {cast} END"
 
 
 def _has_inverse_cast(old: DataType, new: DataType) -> bool:
@@ -162,22 +189,22 @@ def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
     return (*checks, *(guard_of(change.path) for change in beside if isinstance(change, SetNotNull)))
 
 
-def _kept(change: ChangeType, table: Declaration, beside: Sequence[Change], how: str, checks: Sequence[Check]) -> tuple[KeptCheck, ...]:
+def _kept(change: ChangeType, values: _Values, beside: Sequence[Change], how: str, checks: Sequence[Check]) -> tuple[KeptCheck, ...]:
     """Return those of ``checks`` that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
-    values = {str(other.path): _value(other, table, how) for other in (*beside, change) if isinstance(other, ChangeType)}
+    found = {str(other.path): values.of(other, how) for other in (*beside, change) if isinstance(other, ChangeType)}
     try:
-        return kept_checks(checks, change.path, values)
+        return kept_checks(checks, change.path, found)
     except NotFollowed as lost:
         reason = f"it cannot be told how ({lost}), a CHECK, uses it"
-        raise NotOnline(collection=table.name, op=change.op, path=change.path, reason=reason) from lost
+        raise NotOnline(collection=values.table.name, op=change.op, path=change.path, reason=reason) from lost
 
 
-def _kept_questions(change: ChangeType, table: Declaration, beside: Sequence[Change]) -> Iterator[Question]:
+def _kept_questions(change: ChangeType, values: _Values, beside: Sequence[Change]) -> Iterator[Question]:
     """Yield what to ask about CHECKs; the cast's own question finds a row without a value of the new type."""
-    lost = f"({quote(change.path)} IS NOT NULL AND {_value(change, table, 'TRY_CAST')} IS NULL)"
-    there = {field.name.lower() for field in table.fields} - {other.path.lower() for other in beside if isinstance(other, AddColumn)}
+    lost = f"({quote(change.path)} IS NOT NULL AND {values.of(change, 'TRY_CAST')} IS NULL)"
+    there = {field.name.lower() for field in values.table.fields} - {other.path.lower() for other in beside if isinstance(other, AddColumn)}
     coming = [check for check in _coming(beside) if there.issuperset(map(_root, column_references(check.expression)))]
-    for item in _kept(change, table, beside, "TRY_CAST", (*table.checks, *coming)):
+    for item in _kept(change, values, beside, "TRY_CAST", (*values.table.checks, *coming)):
         rule = f"{item.rule} with {change.path} as {type_sql(change.new)}"
         yield Question("check", (("expression", f"{lost} OR ({item.expression})"), ("rule", rule)))
 

@@ -5,12 +5,14 @@ Only what evolution does instantly can be shown: renamed, widened, added as NULL
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels, match
 from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
+from airflow_provider_schemamig.core.schema.expressions.parse import with_values
+from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
 from airflow_provider_schemamig.exceptions import Refusal
@@ -34,6 +36,36 @@ def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPat
     projector = _Projector(source.name, match(source, target, renames))
     items = projector.fields(ColumnLevel("", source.fields, "", target.fields), "")
     return ", ".join(sql if sql == quote(name) else f"{sql} AS {quote(name)}" for name, sql in items)
+
+
+def project_column(source: Field, target: Field) -> str:
+    """Return the expression that shows one column as another one of its name. Raises NotProjectable."""
+    old, new = (Declaration(CollectionName("schemamig_column"), (field,)) for field in (source, target))
+    return _Projector(old.name, match(old, new, {})).value(quote(source.name), source.type, target.type, source.name, target.name)
+
+
+def with_columns(projection: str, values: Mapping[str, str]) -> str:
+    """Return a SELECT list, of ``project`` or of names alone, with SQL in the place of the columns of its table (``values``)."""
+    items = []
+    for value, name in _items(projection):
+        shown = with_values(value, values)
+        items.append(shown if shown == name else f"{shown} AS {name}")
+    return ", ".join(items)
+
+
+def _items(projection: str) -> Iterator[tuple[str, str]]:
+    """Yield value and name of each item; a name alone is both."""
+    begin, depth, end = 0, 0, len(projection)
+    last: list[Token] = []
+    for token in (*tokens(projection), Token(TokenKind.SYMBOL, ",", end, end)):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind is TokenKind.SYMBOL else 0
+        if token.kind is not TokenKind.SYMBOL or token.text != "," or depth:
+            last.append(token)
+            continue
+        name = projection[last[-1].start : last[-1].end]
+        has_alias = len(last) > 2 and last[-2].upper == "AS"
+        yield projection[begin : last[-3].end] if has_alias else name, name
+        begin, last = token.end, []
 
 
 class _Projector:
@@ -77,7 +109,7 @@ class _Projector:
             return sql
         if not is_widening(old, new):
             raise self._refusal(path, f"{old.name} became {new.name}, which is no widening")
-        before, after = _stored(old), _stored(new)
+        before, after = stored_type(old), stored_type(new)
         return sql if before == after else f"CAST({sql} AS {type_sql(after)})"
 
     def _struct(self, sql: str, old: Struct, new: Struct, old_path: str, new_path: str) -> str:
@@ -103,7 +135,7 @@ class _Projector:
             raise self._refusal(path, f"it is added with {clause.sql(text)}, which older rows must be filled with")
         if not field.nullable:
             raise self._refusal(path, "it is added as NOT NULL, and older rows have nothing there")
-        return f"CAST(NULL AS {type_sql(_stored(field.type))})"
+        return f"CAST(NULL AS {type_sql(stored_type(field.type))})"
 
     def _not_tightened(self, old_nullable: bool, new_nullable: bool, path: str) -> None:
         if old_nullable and not new_nullable:
@@ -117,14 +149,14 @@ class _Projector:
         return NotProjectable(collection=self.collection, path=path, reason=reason)
 
 
-def _stored(data_type: DataType) -> DataType:
+def stored_type(data_type: DataType) -> DataType:
     """Return the type with varchar(n) as the string it is stored as: a CAST to varchar is another thing in every Spark version."""
     match data_type:
         case Primitive(name=name):
             return Primitive("string") if name.startswith(("varchar(", "char(")) else data_type
         case Array(element=element):
-            return Array(_stored(element), data_type.contains_null)
+            return Array(stored_type(element), data_type.contains_null)
         case Map(key=key, value=value):
-            return Map(_stored(key), _stored(value), data_type.value_contains_null)
+            return Map(stored_type(key), stored_type(value), data_type.value_contains_null)
         case Struct(fields=fields):
-            return Struct(tuple(Field(f.name, _stored(f.type), f.nullable) for f in fields))
+            return Struct(tuple(Field(f.name, stored_type(f.type), f.nullable) for f in fields))

@@ -57,7 +57,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stage_list import (
     stages,
 )
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import not_in_release
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import declared_now, not_in_release
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
 
@@ -115,10 +115,11 @@ class _Asking:
     #: The online changes, ``joined`` over that table.
     changes: tuple[Change, ...] = ()
     chains: list[Chain] = field(default_factory=list)
+    declared: Declaration | None = None
 
     def add(self, number: int) -> None:
         assert self.table is not None  # there are online changes
-        self.chains.append(operations_of(self.changes[number], self.table, self.changes))
+        self.chains.append(operations_of(self.changes[number], self.table, self.changes, self.declared))
 
 
 class _Planner(Checks):
@@ -259,7 +260,7 @@ class _Planner(Checks):
         if found.online:
             early = [change for change in found.expand if not isinstance(change, AddColumn)]
             before = apply(physical_after(self._state, step.old.name, self._ended), early)
-            self._asking = _Asking(before, joined(found.online, before))
+            self._asking = _Asking(before, joined(found.online, before), declared=declared_now(self._state, step))
 
     def check_element(self, step: Evolve, found: Phases, number: int, change: Change, chain: Chain) -> None:
         """Refuse an online change beside which another one, the release or the table stands."""

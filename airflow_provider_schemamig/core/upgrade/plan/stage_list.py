@@ -252,7 +252,7 @@ def _evolved(step: Evolve, inputs: EvolutionInputs, checks: Checks) -> TableEvol
     try:
         found = phases(*inputs)
         checks.check_phases(step, found)
-        online = _online(step, found, apply(inputs[0], found.expand), checks) if found.online else None
+        online = _online(step, found, apply(inputs[0], found.expand), inputs[1], checks) if found.online else None
         evolution = TableEvolution(step, found, online)
         checks.check_evolution(evolution)
     except Refusal as refusal:
@@ -261,13 +261,13 @@ def _evolved(step: Evolve, inputs: EvolutionInputs, checks: Checks) -> TableEvol
     return evolution
 
 
-def _online(step: Evolve, found: Phases, table: Declaration, checks: Checks) -> OnlineChanges:
-    """Return what the online changes consist of, in their order."""
+def _online(step: Evolve, found: Phases, table: Declaration, declared: Declaration, checks: Checks) -> OnlineChanges:
+    """Return what the online changes of ``table``, which is ``declared`` before, consist of, in their order."""
     changes = []
     together = joined(found.online, table)
     for number, change in enumerate(together):
         try:
-            chain = operations_of(change, table, together)
+            chain = operations_of(change, table, together, declared)
             checks.check_element(step, found, number, change, chain)
         except NotOnline as refusal:
             checks.refuse_element(step, refusal)

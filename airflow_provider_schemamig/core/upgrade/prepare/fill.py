@@ -36,6 +36,7 @@ from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, NO_EPOCH, make_table, moved_inputs, record_fill, replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, begin_anew, copy_rows, unless_over
+from airflow_provider_schemamig.core.upgrade.prepare.declared_types import shown_as_declared
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
@@ -196,7 +197,8 @@ def _fill(env: EnvironmentRoot, state: State, row: BuildingShard, build: Build, 
         head, view = read_head(store), f"schemamig_{source.collection}"
         check_names(state, source.collection, head)
         views[source.collection] = view
-        inputs[view] = {"uri": store.location.uri, "version": head.version, "projection": source.projection, "shard": shard}
+        shown = shown_as_declared(state, shard, source.projection)
+        inputs[view] = {"uri": store.location.uri, "version": head.version, "projection": shown, "shard": shard}
     request = {
         "collection": build.collection,
         "shard_uri": table_store(env, state, row.shard).location.uri,

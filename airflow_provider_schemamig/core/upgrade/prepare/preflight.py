@@ -30,6 +30,7 @@ from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.row_checks import check_of
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Build, Copy, EndHold, Stage
+from airflow_provider_schemamig.core.upgrade.prepare.declared_types import shown_as_declared, wide_columns
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, violation_of
 from airflow_provider_schemamig.core.upgrade.prepare.log_stores import proven_session
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -207,7 +208,7 @@ def too_slow(report: PlanReport, seal_seconds: int) -> tuple[SealTooShort, ...]:
     return (SealTooShort(rewrites=rewrites, statements=rewrites * _STATEMENTS, seconds=seconds, limit=seal_seconds),)
 
 
-def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[str, str, str]]:
+def fill_sizes(env: EnvironmentRoot, view: View, plan: Plan) -> list[tuple[CollectionName, CollectionName, str]]:
     """Return (filled or copied collection, input, the input's table URI) for every input of every fill and copy."""
     if view.state is None:
         return []
@@ -226,8 +227,10 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
         head = view.heads.get(stage.source)
         if view.state is not None and head is not None:
             check_names(view.state, stage.source, head)
-            uri = table_store(env, view.state, view.state.objects[stage.source].shard).location.uri
-            checks += [{"collection": stage.source, "uri": uri, "projection": stage.projection, **found} for found in _casts(stage)]
+            shard = view.state.objects[stage.source].shard
+            uri, shown = table_store(env, view.state, shard).location.uri, shown_as_declared(view.state, shard, stage.projection)
+            checks += [{"collection": stage.source, "uri": uri, "projection": shown, **found} for found in _casts(stage)]
+    checks += _fits(env, view, planned.plan)
     for source, chains in planned.asked.items():
         assert view.state is not None  # what evolves is there
         physical = physical_after(view.state, source, planned.plan.ends)
@@ -245,6 +248,15 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
                 rules = [check_of(env, view.state, source, question) for question in asked if question.kind == "check"]
                 checks += [{**rule, "projection": shown} for rule in rules]
     return checks
+
+
+def _fits(env: EnvironmentRoot, view: View, plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield questions for values that do not fit what their release declares, in columns that a rollback left wide and a query reads."""
+    for source, uri in dict.fromkeys((source, uri) for _, source, uri in fill_sizes(env, view, plan)):
+        assert view.state is not None  # else nothing would be read
+        for column in wide_columns(view.state, view.state.objects[source].shard):
+            rule = f"{column.name} as {type_sql(column.declared)}"
+            yield {"collection": source, "uri": uri, "kind": "check", "expression": column.fits, "rule": rule}
 
 
 def _added(physical: Declaration, expanded: Declaration, filled: Collection[str]) -> dict[str, str]:

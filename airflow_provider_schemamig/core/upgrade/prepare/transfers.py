@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import NO_EPOCH, replacement_key
+from airflow_provider_schemamig.core.upgrade.prepare.declared_types import shown_as_declared
 
 #: Names of the chains in the target's log.
 COPY, TAIL, ROLLBACK = "copy", "tail", "rollback"
@@ -51,7 +52,7 @@ def forward_transfer(state: State, deployment: Deployment, stage: Copy, chain: s
     (copied, _), *looked_up = row.fill_inputs
     source, target = state.shards[ShardId(copied)], state.shards[row.shard]
     lookups = [
-        _lookup(lookup.collection, state.shards[ShardId(shard)], version, lookup.projection)
+        _lookup(state, lookup.collection, state.shards[ShardId(shard)], version, lookup.projection)
         for lookup, (shard, version) in zip(stage.lookups, looked_up, strict=True)
     ]
     return RowTransfer(
@@ -65,7 +66,7 @@ def forward_transfer(state: State, deployment: Deployment, stage: Copy, chain: s
         target_id=target.table_id,
         query=stage.up,
         own=stage.source,
-        projection=stage.projection,
+        projection=shown_as_declared(state, source.shard, stage.projection),
         columns=_columns(stage.declaration),
         text_partitions=text_partitions(stage.declaration),
         lookups=tuple(lookups),
@@ -95,7 +96,7 @@ def backward_transfer(
     for name in placeholders(step.down or ""):
         if name != step.collection:
             columns = _columns(state.entry(name).declared)
-            lookups.append(_lookup(name, state.shard_of(name), _readable_at(env, state, deployment, name), _select_list(columns)))
+            lookups.append(_lookup(state, name, state.shard_of(name), _readable_at(env, state, deployment, name), _select_list(columns)))
     return RowTransfer(
         collection=step.collection,
         chain=_chain(state, old, f"{ROLLBACK}/{now}", deployment),
@@ -107,7 +108,7 @@ def backward_transfer(
         target_id=state.shards[old].table_id,
         query=step.down or "",
         own=step.collection,
-        projection=_select_list(_columns(step.new)),
+        projection=shown_as_declared(state, now, _select_list(_columns(step.new))),
         columns=_columns(step.old),
         text_partitions=text_partitions(step.old),
         lookups=tuple(lookups),
@@ -116,8 +117,8 @@ def backward_transfer(
     )
 
 
-def _lookup(collection: CollectionName, shard: Shard, version: int, projection: str) -> Lookup:
-    return Lookup(collection, shard.uri, shard.table_id, version, projection)
+def _lookup(state: State, collection: CollectionName, shard: Shard, version: int, projection: str) -> Lookup:
+    return Lookup(collection, shard.uri, shard.table_id, version, shown_as_declared(state, shard.shard, projection))
 
 
 def _readable_at(env: EnvironmentRoot, state: State, deployment: Deployment, collection: CollectionName) -> int:

@@ -1,0 +1,79 @@
+"""A rollback leaves types wide, and an upgrade widens them before its cut-over: queries and casts see what the release declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
+from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from tests.support.spark.lake import SparkLake
+from tests.support.upgrades import releases
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "CREATE TABLE t (id INT, n {}, c {}, d {}, s STRUCT<x: {}>, l ARRAY<{}>);"
+NARROW = TABLE.format("INT", "DECIMAL(9,2)", "DATE", "INT", "INT")
+WIDE = TABLE.format("DOUBLE", "DECIMAL(12,4)", "TIMESTAMP_NTZ", "DOUBLE", "DOUBLE")
+TEXT = TABLE.format("STRING", "STRING", "STRING", "STRING", "STRING")
+UP = (
+    "SELECT id, CAST(n AS STRING) AS n, CAST(c AS STRING) AS c, CAST(d AS STRING) AS d, CAST(s AS STRUCT<x: STRING>) AS s,"
+    " CAST(l AS ARRAY<STRING>) AS l FROM {t}"
+)
+STEPS = {"rewrite": f'rewrite("t", up="{UP}")', "online": 'evolution("t")'}
+GIVEN = (
+    "SELECT 1 AS id, 2147483647 AS n, CAST(1.5 AS DECIMAL(9,2)) AS c, DATE'2020-01-01' AS d, named_struct('x', 7) AS s, array(1, NULL) AS l"
+)
+SHOWN = ("2147483647", "1.50", "2020-01-01", "7", "1")
+
+
+def left_wide(spark: SparkSession, folder: Path, step: str) -> tuple[SparkLake, Path]:
+    """Return a lake at 1.0.0 whose table a rollback left wide, with a row of that release, and the release that makes all of it text."""
+    first, second = releases(folder / "given up", (NARROW, ""), (WIDE, 'evolution("t")'))
+    _, third = releases(folder / "instead", (NARROW, ""), (TEXT, step))
+    lake = SparkLake(spark, Environment.open(str(folder / "lake")))
+    lake.upgrade(first)
+    lake.env.writer("t", spark=spark).append(spark.sql(GIVEN))
+    lake.upgrade(second)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    return lake, third
+
+
+@pytest.mark.some(1, of="rows by Spark")
+@pytest.mark.parametrize("how", STEPS)
+def test_text_is_made_of_the_declared_type(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    lake, third = left_wide(spark, tmp_path, STEPS[how])
+    lake.upgrade(third)
+    assert lake.sql("SELECT n, c, d, s.x, l[0] FROM {t}") == [SHOWN]
+
+
+@pytest.mark.some(1, of="rows by Spark")
+def test_a_value_that_its_declared_type_does_not_hold_is_neither_cut_nor_rounded(spark: SparkSession, tmp_path: Path) -> None:
+    lake, third = left_wide(spark, tmp_path, STEPS["rewrite"])
+    lake.sql("INSERT INTO {t} (id, n) VALUES (2, 7.5D)")
+    with pytest.raises(DataViolation, match="n as INT"):
+        lake.upgrade(third)
+    lake.sql("DELETE FROM {t} WHERE id = 2")
+    lake.upgrade(third)
+    assert lake.sql("SELECT id, n FROM {t}") == [(1, SHOWN[0])]
+
+
+@pytest.mark.some(1, of="rows by Spark")
+def test_a_lookup_that_the_release_widens_is_seen_as_before_it(spark: SparkSession, tmp_path: Path) -> None:
+    tables = "CREATE TABLE t (id INT, name {}); CREATE TABLE codes (id INT, code {});"
+    up = "SELECT t.id, CAST(code AS STRING) AS name FROM {t} AS t LEFT JOIN {codes} AS c ON t.id = c.id"
+    steps = f'rewrite("t", up="{up}", lookups=["codes"]), evolution("codes")'
+    first, second = releases(tmp_path, (tables.format("INT", "INT"), ""), (tables.format("STRING", "DOUBLE"), steps))
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(first)
+    lake.sql("INSERT INTO {codes} VALUES (1, 7)")
+    lake.sql("INSERT INTO {t} VALUES (1, 5)")
+    lake.upgrade(second)
+    assert lake.sql("SELECT name FROM {t}") == [("7",)]
