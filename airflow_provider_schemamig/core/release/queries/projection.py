@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.columns import ColumnLevel, Origins, inner_levels, match
 from airflow_provider_schemamig.core.schema.clauses import clauses_of
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
-from airflow_provider_schemamig.core.schema.expressions.parse import with_values
+from airflow_provider_schemamig.core.schema.expressions.parse import with_own_values
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
@@ -46,9 +46,11 @@ def project_column(source: Field, target: Field) -> str:
 
 def with_columns(projection: str, values: Mapping[str, str]) -> str:
     """Return a SELECT list, of ``project`` or of names alone, with SQL in the place of the columns of its table (``values``)."""
+    if not values:
+        return projection
     items = []
     for value, name in _items(projection):
-        shown = with_values(value, values)
+        shown = with_own_values(value, values)
         items.append(shown if shown == name else f"{shown} AS {name}")
     return ", ".join(items)
 
@@ -64,7 +66,7 @@ def _items(projection: str) -> Iterator[tuple[str, str]]:
             continue
         name = projection[last[-1].start : last[-1].end]
         has_alias = len(last) > 2 and last[-2].upper == "AS"
-        yield projection[begin : last[-3].end] if has_alias else name, name
+        yield projection[begin : last[-3].end].strip() if has_alias else name, name
         begin, last = token.end, []
 
 

@@ -113,6 +113,11 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
     return spliced(text, places)
 
 
+def with_own_values(text: str, values: Mapping[str, str]) -> str:
+    """Return the same of an expression that we wrote, in which a field of a struct type may be called like a column."""
+    return spliced(text, _places_of(text, {name.lower(): sql for name, sql in values.items()}))
+
+
 def _places_of(text: str, wanted: Mapping[str, str]) -> dict[tuple[int, int], str]:
     from sqlglot import exp
 

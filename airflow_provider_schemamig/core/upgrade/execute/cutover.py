@@ -116,7 +116,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         unseal_all(leader, seals)
         unseal_swaps(leader, swaps.held, jobs)
         with contextlib.suppress(SchemamigError):
-            unseal_leftovers(leader)
+            unseal_leftovers(leader, but=shards)
         raise
 
 

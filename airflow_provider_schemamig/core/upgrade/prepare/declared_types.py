@@ -17,12 +17,12 @@ from airflow_provider_schemamig.core.schema.model import Array, DataType, Declar
 from airflow_provider_schemamig.core.schema.sql import string_sql, type_sql
 
 
-def shown_as_declared(state: State, shard: ShardId, projection: str) -> str:
+def shown_as_declared(state: State, shard: ShardId, projection: str, *, or_null: bool = False) -> str:
     """Return a SELECT list over a shard's table that shows its columns with the types that its newest schema declares.
 
-    A value that does not fit its declared type fails the statement: it is not cut, nor rounded.
+    A value that does not fit its declared type fails the statement, or is NULL (``or_null``): it is not cut, nor rounded.
     """
-    return with_columns(projection, {column.name: column.shown for column in wide_columns(state, shard)})
+    return with_columns(projection, {column.name: column.shown(or_null=or_null) for column in wide_columns(state, shard)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,9 @@ class WideColumn:
     cast: str
     fits: str
 
-    @property
-    def shown(self) -> str:
+    def shown(self, *, or_null: bool) -> str:
         message = f"a value of {self.name} does not fit {type_sql(self.declared)}, which its release declares"
-        return f"IF({self.fits}, {self.cast}, raise_error({string_sql(message)}))"
+        return f"IF({self.fits}, {self.cast}, {'NULL' if or_null else f'raise_error({string_sql(message)})'})"
 
 
 def wide_columns(state: State, shard: ShardId) -> list[WideColumn]:

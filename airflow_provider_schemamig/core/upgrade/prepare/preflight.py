@@ -228,7 +228,8 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
         if view.state is not None and head is not None:
             check_names(view.state, stage.source, head)
             shard = view.state.objects[stage.source].shard
-            uri, shown = table_store(env, view.state, shard).location.uri, shown_as_declared(view.state, shard, stage.projection)
+            uri = table_store(env, view.state, shard).location.uri
+            shown = shown_as_declared(view.state, shard, stage.projection, or_null=True)  # ``_fits`` asks for what does not fit
             checks += [{"collection": stage.source, "uri": uri, "projection": shown, **found} for found in _casts(stage)]
     checks += _fits(env, view, planned.plan)
     for source, chains in planned.asked.items():

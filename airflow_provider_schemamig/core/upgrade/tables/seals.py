@@ -194,7 +194,7 @@ def unseal_each(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
             return False
         return True
 
-    opened = [intent for intent, is_open in zip(seals, leader.env.each(open_one, seals), strict=True) if is_open]
+    opened = [intent for intent, is_open in zip(seals, leader.env.each(open_one, seals), strict=True) if is_open and not intent.is_given_up]
     if opened:
 
         def give_up(state: State) -> list[Update]:  # not one that a twin announced anew

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project
+from airflow_provider_schemamig.core.release.queries.projection import NotProjectable, project, with_columns
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from tests.unit.release.support import f, struct, table, typed
 
@@ -106,3 +106,27 @@ def test_projection_not_shown(source: Declaration, target: Declaration, path: st
 def test_struct_nullability_of_a_relaxed_field_is_no_matter() -> None:
     source, target = table("a", struct("s", "x int!")), table("a", Field("s", record("x int")))
     assert project(source, target, {}) == "`s`"
+
+
+@pytest.mark.parametrize(
+    ("projection", "shown"),
+    [
+        ("`id`, `n`", "`id`, (NEW) AS `n`"),
+        ("`n` AS `m`, CAST(`n` AS BIGINT) AS `n`", "(NEW) AS `m`, CAST((NEW) AS BIGINT) AS `n`"),
+        ("`a, b AS c` AS `x AS y`, `n`", "`a, b AS c` AS `x AS y`, (NEW) AS `n`"),
+        (
+            "IF(`s` IS NULL, NULL, NAMED_STRUCT('n', `s`.`n`)) AS `s`, CAST(NULL AS STRUCT<n: INT, m: INT>) AS `t`",
+            "IF(`s` IS NULL, NULL, NAMED_STRUCT('n', `s`.`n`)) AS `s`, CAST(NULL AS STRUCT<n: INT, m: INT>) AS `t`",
+        ),
+        ("TRANSFORM(`n`, x1 -> CAST(x1 AS BIGINT)) AS `n`", "TRANSFORM((NEW), x1 -> CAST(x1 AS BIGINT)) AS `n`"),
+        ("n, N", "(NEW) AS n, (NEW) AS N"),
+    ],
+)
+def test_a_select_list_takes_other_sql_for_a_column_and_for_nothing_else(projection: str, shown: str) -> None:
+    assert with_columns(projection, {"n": "NEW"}) == shown
+    assert with_columns(projection, {}) == projection
+
+
+def test_a_select_list_keeps_a_variable_that_is_called_like_the_column() -> None:
+    shown = "TRANSFORM(`l`, x1 -> CAST(x1 AS BIGINT)) AS `l`"
+    assert with_columns(f"{shown}, x1", {"x1": "NEW"}) == f"{shown}, (NEW) AS x1"
