@@ -56,7 +56,7 @@ class LogEvidence:
             since = self._kept_in_log_until(path, kept) if since == _EVER else since
             proven, fills = self._writers_of(path, kept), _Fills(self, path_in_files(path, self.live.stored)[0])
             files = unproven_since(
-                self.store, since, self.head.version, lambda commit: _schema_hash(commit) in proven or fills.leave_it(commit)
+                self.store, since, self.head.version, lambda commit: fills.leave_it(commit) or _schema_hash(commit) in proven
             )
         except LogTruncated:
             return False

@@ -172,6 +172,32 @@ def cast_by_name(how: str, value: str, given: DataType, wanted: DataType) -> str
     return f"{how}({by_name(value, given, wanted)} AS {type_sql(wanted)})"
 
 
+def held(value: str, wide: DataType, wanted: DataType, depth: int = 0) -> str | None:
+    """Return SQL that is true where ``wanted``, which has fields of ``wide`` in narrower types or the same, holds a value; None: always."""
+    item = f"x{depth}"
+    match wide, wanted:
+        case Struct(fields=fields), Struct():
+            types = {field.name: field.type for field in fields}
+            parts = [held(f"{value}.{quote(f.name)}", types[f.name], f.type, depth) for f in wanted.fields if f.name in types]
+        case Array(), Array():
+            parts = [_all_held(value, item, held(item, wide.element, wanted.element, depth + 1))]
+        case Map(), Map():
+            keys = held(item, wide.key, wanted.key, depth + 1)
+            values = held(item, wide.value, wanted.value, depth + 1)
+            parts = [_all_held(f"map_keys({value})", item, keys), _all_held(f"map_values({value})", item, values)]
+        case Primitive(), Primitive() if is_widening(wanted, wide):
+            again = f"CAST(TRY_CAST({value} AS {type_sql(wanted)}) AS {type_sql(wide)})"
+            parts = [f"({value} IS NULL OR ({same_value(again, value, wide)}) IS TRUE)"]
+        case _:
+            parts = []
+    found = [part for part in parts if part is not None]
+    return f"({' AND '.join(found)})" if found else None
+
+
+def _all_held(values: str, item: str, condition: str | None) -> str | None:
+    return None if condition is None else f"(forall({values}, {item} -> {condition}) IS NOT FALSE)"
+
+
 def comparable(value: str, found: DataType) -> str:
     """Return SQL of a value that ``=`` is defined for and that is equal only for the same values.
 

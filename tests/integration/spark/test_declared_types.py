@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-TABLE = "CREATE TABLE t (id INT, n {}, c {}, d {}, s STRUCT<x: {}>, l ARRAY<{}>);"
-NARROW = TABLE.format("INT", "DECIMAL(9,2)", "DATE", "INT", "INT")
-WIDE = TABLE.format("DOUBLE", "DECIMAL(12,4)", "TIMESTAMP_NTZ", "DOUBLE", "DOUBLE")
-TEXT = TABLE.format("STRING", "STRING", "STRING", "STRING", "STRING")
+TABLE = "CREATE TABLE t (id INT, n {}, c {}, d {}, s STRUCT<x: {}>, l ARRAY<{}>, m MAP<{}, INT>);"
+NARROW = TABLE.format("INT", "DECIMAL(9,2)", "DATE", "INT", "INT", "INT")
+WIDE = TABLE.format("DOUBLE", "DECIMAL(12,4)", "TIMESTAMP_NTZ", "DOUBLE", "DOUBLE", "DOUBLE")
+TEXT = TABLE.format("STRING", "STRING", "VARCHAR(10)", "STRING", "STRING", "INT")
 UP = (
     "SELECT id, CAST(n AS STRING) AS n, CAST(c AS STRING) AS c, CAST(d AS STRING) AS d, CAST(s AS STRUCT<x: STRING>) AS s,"
-    " CAST(l AS ARRAY<STRING>) AS l FROM {t}"
+    " CAST(l AS ARRAY<STRING>) AS l, m FROM {t}"
 )
 STEPS = {"rewrite": f'rewrite("t", up="{UP}")', "online": 'evolution("t")'}
-GIVEN = (
-    "SELECT 1 AS id, 2147483647 AS n, CAST(1.5 AS DECIMAL(9,2)) AS c, DATE'2020-01-01' AS d, named_struct('x', 7) AS s, array(1, NULL) AS l"
-)
+GIVEN = "SELECT 1 AS id, 2147483647 AS n, CAST(1.5 AS DECIMAL(9,2)) AS c, DATE'2020-01-01' AS d"
+GIVEN += ", named_struct('x', 7) AS s, array(1, NULL) AS l, map(3, 4) AS m"
 SHOWN = ("2147483647", "1.50", "2020-01-01", "7", "1")
 
 
@@ -52,6 +51,7 @@ def test_text_is_made_of_the_declared_type(spark: SparkSession, tmp_path: Path, 
     lake, third = left_wide(spark, tmp_path, STEPS[how])
     lake.upgrade(third)
     assert lake.sql("SELECT n, c, d, s.x, l[0] FROM {t}") == [SHOWN]
+    assert lake.env.reader("t", spark=spark).df(["m"]).collect() == [({3: 4},)]
 
 
 @pytest.mark.some(1, of="rows by Spark")

@@ -346,3 +346,12 @@ def test_a_column_whose_name_begins_like_a_credentials_is_shown(name: str) -> No
     shown = f"{{'id': '7', '{name}': '2024-13-01'}}"
     assert blank(shown) == shown
     assert blank(f"{name}_sig=abc") == f"{name}_sig=***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["password='S3cr\\' meanwhile", '{"password": "hunter2\\"}', 'password="hunter2\\\nhunter2"', "secret: 'hunter2", "token='hunter2"],
+)
+def test_no_quotes_shield_a_credential(text: str) -> None:
+    for told in (blank(text), str(told_reason(text))):
+        assert "hunter2" not in told and "S3cr" not in told

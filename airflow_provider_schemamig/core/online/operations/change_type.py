@@ -21,6 +21,7 @@ from airflow_provider_schemamig.core.online.nested_types import (
     asks_again,
     cast_by_name,
     declared_where_text,
+    held,
     kept_or_cast,
     leaves,
     relaxed,
@@ -44,7 +45,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import COMPUTED_BY
-from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, varchar_length
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.element_states import ElementClass, ElementState
 from airflow_provider_schemamig.core.schema.expressions.parse import NotFollowed, column_references
@@ -83,7 +84,7 @@ def operations(change: ChangeType, table: Declaration, beside: Sequence[Change] 
         fill,
         Swap(_swap(change, table, shadow, outdated, kept), filled=fill),
     )
-    name, asks = f"type:{change.path}", (*_questions(change), *_kept_questions(change, values, beside))
+    name, asks = f"type:{change.path}", (*_questions(change, values), *_kept_questions(change, values, beside))
     return (Operation(name, ElementClass.REORG, change, steps, (change.path,), asks=asks, leaves=(outdated,)),)
 
 
@@ -121,8 +122,8 @@ def _is_text(default: str) -> bool:
     return default.lstrip().startswith(("'", '"'))
 
 
-def _is_string(found: Primitive) -> bool:
-    return found.name == "string" or varchar_length(found.name) is not None
+def _is_string(found: DataType) -> bool:
+    return isinstance(found, Primitive) and (found.name == "string" or varchar_length(found.name) is not None)
 
 
 def _shadow(change: ChangeType, table: Declaration) -> str:
@@ -137,16 +138,19 @@ def _shadow(change: ChangeType, table: Declaration) -> str:
         taken.add(name.lower())
 
 
-def _questions(change: ChangeType) -> tuple[Question, ...]:
+def _questions(change: ChangeType, values: _Values) -> tuple[Question, ...]:
     casts = tuple(
         Question("cast", (("column", path), ("type", type_sql(found)), ("rule", f"{path} as {type_sql(found)}")))
         for path, _, found in leaves(change.old, change.new, change.path)
     )
     limit = varchar_length(change.new.name) if isinstance(change.new, Primitive) else None
-    if limit is None:
+    if limit is not None:
+        text = values.cast(replace(change, new=Primitive("string")), "CAST")
+        fits = f"{quote(change.path)} IS NULL OR length({text}) <= {limit}"
+    elif (kept := values.kept(change)) is not None:
+        fits = kept
+    else:
         return casts
-    column = quote(change.path)
-    fits = f"{column} IS NULL OR length(CAST({column} AS STRING)) <= {limit}"
     return *casts, Question("check", (("expression", fits), ("rule", f"{change.path} as {type_sql(change.new)}")))
 
 
@@ -159,12 +163,12 @@ class _Values:
 
     def of(self, change: ChangeType, how: str) -> str:
         """Return what a row gets; an earlier release's shadow may have a value already."""
-        hidden, cast = self.table.field(_shadow(change, self.table)), self._cast(change, how)
+        hidden, cast = self.table.field(_shadow(change, self.table)), self.cast(change, how)
         if hidden is None or not all(_has_inverse_cast(old, new) for _, old, new in leaves(change.old, change.new, "")):
             return cast
         return kept_or_cast(hidden, Field(change.path, relaxed(change.old)), cast)
 
-    def _cast(self, change: ChangeType, how: str) -> str:
+    def cast(self, change: ChangeType, how: str) -> str:
         """Return the cast of a value; to text as of its declared type, if that holds it: 7 of an INT that is DOUBLE since a rollback."""
         value, column = quote(change.path), self.declared.field(change.path)
         cast, meant = cast_by_name(how, value, change.old, change.new), change.old
@@ -175,6 +179,15 @@ class _Values:
         narrow = cast_by_name("TRY_CAST", value, change.old, meant)
         is_held = same_value(cast_by_name("CAST", narrow, meant, relaxed(change.old)), value, change.old)
         return f"CASE WHEN {is_held} THEN {cast_by_name(how, narrow, meant, change.new)} ELSE {cast} END"
+
+    def kept(self, change: ChangeType) -> str | None:
+        """Return SQL that is true where a column left wide has a value of its declared type, whose cast was asked for, or one that the new
+        type holds; None for all others."""
+        column, value = self.declared.field(change.path), quote(change.path)
+        if column is None or not is_widening(column.type, change.old) or _is_string(change.new):
+            return None
+        again = f"CAST(TRY_CAST({value} AS {type_sql(change.new)}) AS {type_sql(change.old)})"
+        return f"({held(value, change.old, column.type)} OR ({same_value(again, value, change.old)}) IS TRUE)"
 
 
 def _has_inverse_cast(old: DataType, new: DataType) -> bool:

@@ -38,10 +38,14 @@ def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPat
     return ", ".join(sql if sql == quote(name) else f"{sql} AS {quote(name)}" for name, sql in items)
 
 
-def project_column(source: Field, target: Field) -> str:
-    """Return the expression that shows one column as another one of its name. Raises NotProjectable."""
+def narrow_column(source: Field, target: Field) -> str:
+    """Return the expression that shows a column as ``target``, which has the same fields or fewer, of the same types or narrower ones.
+
+    It fails for a value where Spark's CAST does.
+    """
     old, new = (Declaration(CollectionName("schemamig_column"), (field,)) for field in (source, target))
-    return _Projector(old.name, match(old, new, {})).value(quote(source.name), source.type, target.type, source.name, target.name)
+    projector = _Projector(old.name, match(old, new, {}), narrows=True)
+    return projector.value(quote(source.name), source.type, target.type, source.name, target.name)
 
 
 def with_columns(projection: str, values: Mapping[str, str]) -> str:
@@ -71,9 +75,11 @@ def _items(projection: str) -> Iterator[tuple[str, str]]:
 
 
 class _Projector:
-    def __init__(self, collection: str, origins: Origins) -> None:
+    def __init__(self, collection: str, origins: Origins, *, narrows: bool = False) -> None:
+        """``narrows``: types become narrower, not wider."""
         self.collection = collection
         self.origins = origins
+        self.narrows = narrows
         self.variables = 0
 
     def fields(self, level: ColumnLevel, container: str) -> list[tuple[str, str]]:
@@ -109,7 +115,7 @@ class _Projector:
     def _primitive(self, sql: str, old: Primitive, new: Primitive, path: str) -> str:
         if old == new:
             return sql
-        if not is_widening(old, new):
+        if not (is_widening(new, old) if self.narrows else is_widening(old, new)):
             raise self._refusal(path, f"{old.name} became {new.name}, which is no widening")
         before, after = stored_type(old), stored_type(new)
         return sql if before == after else f"CAST({sql} AS {type_sql(after)})"

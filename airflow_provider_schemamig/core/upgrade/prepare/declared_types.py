@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.online.nested_types import relaxed, same_value
-from airflow_provider_schemamig.core.release.queries.projection import project_column, stored_type, with_columns
+from airflow_provider_schemamig.core.online.nested_types import held, relaxed
+from airflow_provider_schemamig.core.release.queries.projection import narrow_column, stored_type, with_columns
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.sql import string_sql, type_sql
+from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
 
 
 def shown_as_declared(state: State, shard: ShardId, projection: str, *, or_null: bool = False) -> str:
@@ -50,29 +50,26 @@ def wide_columns(state: State, shard: ShardId) -> list[WideColumn]:
 
 def _wide_columns(declared: Declaration, tables: Sequence[Declaration]) -> Iterator[WideColumn]:
     for column in declared.fields:
-        there = [found for table in tables if (found := table.field(column.name)) is not None]
-        wanted = relaxed(stored_type(column.type))
-        wide = _widest(wanted, [stored_type(found.type) for found in there])
-        if wide != wanted:
-            value = project_column(there[0], Field(column.name, wide))
-            cast = f"CAST({value} AS {type_sql(wanted)})"
-            kept = same_value(f"CAST(TRY_{cast} AS {type_sql(wide)})", value, wide)
-            yield WideColumn(column.name, column.type, cast, f"({value} IS NULL OR ({kept}) IS TRUE)")
+        there = [stored_type(found.type) for table in tables if (found := table.field(column.name)) is not None]
+        wanted, wide = relaxed(stored_type(column.type)), relaxed(_widest(there[0], there))
+        fits = held(quote(column.name), wide, wanted)
+        if fits is not None:
+            yield WideColumn(column.name, column.type, narrow_column(Field(column.name, wide), Field(column.name, wanted)), fits)
 
 
-def _widest(declared: DataType, tables: Sequence[DataType]) -> DataType:
-    """Return ``declared`` with the widest type that a table has in each place of it."""
-    match declared:
+def _widest(table: DataType, tables: Sequence[DataType]) -> DataType:
+    """Return the type of a table with the widest type that one of ``tables`` has in each place of it."""
+    match table:
         case Struct(fields=fields):
-            structs = [table for table in tables if isinstance(table, Struct)]
+            structs = [other for other in tables if isinstance(other, Struct)]
             inside = {name: [f.type for struct in structs for f in struct.fields if f.name == name] for name in (f.name for f in fields)}
             return Struct(tuple(replace(field, type=_widest(field.type, inside[field.name])) for field in fields))
         case Array(element=element):
-            return replace(declared, element=_widest(element, [table.element for table in tables if isinstance(table, Array)]))
+            return replace(table, element=_widest(element, [other.element for other in tables if isinstance(other, Array)]))
         case Map(key=key, value=value):
-            maps = [table for table in tables if isinstance(table, Map)]
-            return replace(declared, key=_widest(key, [m.key for m in maps]), value=_widest(value, [m.value for m in maps]))
+            maps = [other for other in tables if isinstance(other, Map)]
+            return replace(table, key=_widest(key, [m.key for m in maps]), value=_widest(value, [m.value for m in maps]))
         case Primitive():
-            for table in tables:
-                declared = table if is_widening(declared, table) else declared
-            return declared
+            for other in tables:
+                table = other if is_widening(table, other) else table
+            return table
