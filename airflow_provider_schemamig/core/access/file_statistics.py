@@ -54,7 +54,7 @@ class LogEvidence:
         try:
             since = self._promised_until(path, kept)
             since = self._kept_in_log_until(path, kept) if since == _EVER else since
-            proven, fills = self._writers_of(path, kept), _Fills(self, path_in_files(path, self.live.stored)[0])
+            proven, fills = self._writers_of(path, kept), _Fills(self.store, path_in_files(path, self.live.stored)[0])
             files = unproven_since(
                 self.store, since, self.head.version, lambda commit: fills.leave_it(commit) or _schema_hash(commit) in proven
             )
@@ -139,8 +139,8 @@ class LogEvidence:
 class _Fills:
     """Which of our batches leave a column as it is: those that fill another one. ``stored``: what the data files call it."""
 
-    def __init__(self, evidence: LogEvidence, stored: str) -> None:
-        self._evidence = evidence
+    def __init__(self, store: ReadStore, stored: str) -> None:
+        self._store = store
         self._stored = stored
         self._names: Mapping[ColumnPath, str] | None = None
 
@@ -152,7 +152,7 @@ class _Fills:
         if column is None:
             return False
         if self._names is None:
-            self._names = dict(read_head(self._evidence.store, commit.version).stored_names)
+            self._names = dict(read_head(self._store, commit.version).stored_names)
         return path_in_files(ColumnPath(column), self._names)[0] != self._stored
 
 

@@ -171,14 +171,13 @@ class _Values:
     def cast(self, change: ChangeType, how: str) -> str:
         """Return the cast of a value; to text as of its declared type, if that holds it: 7 of an INT that is DOUBLE since a rollback."""
         value, column = quote(change.path), self.declared.field(change.path)
-        cast, meant = cast_by_name(how, value, change.old, change.new), change.old
-        if column is not None:
-            meant = declared_where_text(relaxed(change.old), column.type, change.new)
-        if meant in (change.old, relaxed(change.old)):
+        cast, there = cast_by_name(how, value, change.old, change.new), relaxed(change.old)
+        meant = there if column is None else declared_where_text(there, column.type, change.new)
+        fits = held(value, change.old, meant)
+        if fits is None:
             return cast
         narrow = cast_by_name("TRY_CAST", value, change.old, meant)
-        is_held = same_value(cast_by_name("CAST", narrow, meant, relaxed(change.old)), value, change.old)
-        return f"CASE WHEN {is_held} THEN {cast_by_name(how, narrow, meant, change.new)} ELSE {cast} END"
+        return f"CASE WHEN {fits} THEN {cast_by_name(how, narrow, meant, change.new)} ELSE {cast} END"
 
     def kept(self, change: ChangeType) -> str | None:
         """Return SQL that is true where a column left wide has a value of its declared type, whose cast was asked for, or one that the new
