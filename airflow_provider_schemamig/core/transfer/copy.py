@@ -7,7 +7,9 @@ copy is gone on with from the last batch whose commit is in the target.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.log.files import active_files
@@ -16,7 +18,7 @@ from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, 
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
-from airflow_provider_schemamig.core.transfer.exactly_once import LinkPosition, position
+from airflow_provider_schemamig.core.transfer.exactly_once import position
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files, scratch
 from airflow_provider_schemamig.core.transfer.row_transfer import RowTransfer
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_FILES, BatchSize, Pace
@@ -38,14 +40,16 @@ def copy(
     head = read_head(store, version)
     reached = position(transfer.target_store(env), transfer.chain, 0)
     report(reached.at, len(files), reached.rows)
-    size = _first_batch(files, rows_per_second)
+    ends = list(accumulate((int(file.get("size") or 0) for file in files), initial=0))
+    size = _first_batch(ends[-1], rows_in_files(files), rows_per_second)
     while reached.at < len(files):
         control = pace.begin("copy", transfer.collection)
-        batch = _next(files, reached.at, control.max_files or BATCH_FILES, size.bytes)
+        first = reached.at
+        end = end_of_batch(ends, first, control.max_files or BATCH_FILES, size.bytes)
         started = time.monotonic()
         refused: SchemamigError | None = None
         try:
-            _copy_batch(env, transfer, head, batch, reached, jobs)
+            _copy_batch(env, transfer, head, files[first:end], first, jobs)
         except (ConcurrentTransaction, FillSuperseded) as error:
             refused = error
         before, reached = reached, position(transfer.target_store(env), transfer.chain, 0)
@@ -53,33 +57,28 @@ def copy(
             raise StepAlreadyMade(collection=transfer.collection, step=f"the batch from file {before.at}") from refused
         report(reached.at, len(files), reached.rows)
         seconds = time.monotonic() - started
-        size.after(sum(int(file.get("size") or 0) for file in batch), seconds)
+        size.after(ends[end] - ends[first], seconds)
         pace.end(control, reached.rows - before.rows, seconds)
     return reached.rows
 
 
-def _first_batch(files: Sequence[RawAction], rows_per_second: int | None) -> BatchSize:
-    rows = rows_in_files(files)
-    if rows_per_second is None or not rows:
-        return BatchSize()
-    return BatchSize.at_speed(rows_per_second * sum(int(file.get("size") or 0) for file in files) / rows)
+def _first_batch(size_bytes: int, rows: int | None, rows_per_second: int | None) -> BatchSize:
+    return BatchSize() if rows_per_second is None or not rows else BatchSize.at_speed(rows_per_second * size_bytes / rows)
 
 
-def _next(files: Sequence[RawAction], first: int, max_files: int, max_bytes: int) -> Sequence[RawAction]:
-    """Return as many files from ``first`` on as make a batch; one at least."""
-    taken = size = 0
-    for file in files[first : first + max_files]:
-        size += int(file.get("size") or 0)
-        if taken and size > max_bytes:
-            break
-        taken += 1
-    return files[first : first + taken]
+def end_of_batch(ends: Sequence[int], first: int, max_files: int, max_bytes: int) -> int:
+    """Return the index behind the last file of a batch that begins with file ``first``; one file at least.
+
+    Each batch costs a start, so what is left is spread evenly over as many batches as come nearest to ``max_bytes``. ``ends``: the bytes
+    of all files before each, and of all.
+    """
+    left = ends[-1] - ends[first]
+    even = -(-left // max(1, round(left / max_bytes)))
+    return min(max(bisect_right(ends, ends[first] + even) - 1, first + 1), first + max_files)
 
 
-def _copy_batch(
-    env: EnvironmentRoot, transfer: RowTransfer, head: Head, batch: Sequence[RawAction], reached: LinkPosition, jobs: JobRunner
-) -> None:
-    lo, hi = reached.at, reached.at + len(batch)
+def _copy_batch(env: EnvironmentRoot, transfer: RowTransfer, head: Head, batch: Sequence[RawAction], lo: int, jobs: JobRunner) -> None:
+    hi = lo + len(batch)
     with scratch(env, transfer.chain.generation, f"{transfer.target}-copy-{lo}-{hi}", head, batch) as uri:
         request = {
             **transfer.link_request(env, lo, hi),

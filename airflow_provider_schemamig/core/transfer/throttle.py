@@ -25,8 +25,10 @@ EVERYWHERE = "*"
 #: The most that is made one batch, which is one Spark statement.
 BATCH_FILES = 256
 BATCH_BYTES = 16 * 2**30
-#: A pause takes hold, and a kill costs, no more than the batch that is in flight.
+#: A pause takes hold, and a kill costs, no more than the batch that is in flight: so long for its rows.
 _BATCH_SECONDS = 10.0
+#: What a statement takes on a warm local Spark without its rows (measured, `make bench`: copy), until two batches tell.
+_START_SECONDS = 2.0
 _FIRST_BYTES = 32 * 2**20
 _LEAST_BYTES = 2**20
 _STRIDE = 4
@@ -163,17 +165,17 @@ def force_forgotten(state: State, collections: Iterable[CollectionName]) -> list
 
 @dataclass
 class BatchSize:
-    """How many bytes the next batch may have: what takes about ``_BATCH_SECONDS`` by the last one; or, where a batch takes long to start
-    (spark-submit), as long for its rows as for that, which two batches of different sizes tell."""
+    """How many bytes the next batch may have: those whose rows take about ``_BATCH_SECONDS`` by the last one; or, where a batch takes
+    longer to start (spark-submit), as long as that. Two batches of different sizes tell the start."""
 
     bytes: int = _FIRST_BYTES
-    _start_seconds: float = 0.0
+    _start_seconds: float = _START_SECONDS
     _last: tuple[int, float] | None = None
 
     @classmethod
     def at_speed(cls, bytes_per_second: float) -> BatchSize:
-        """Return the size of a first batch where work of this kind is known to have gone so fast."""
-        return cls(round(min(max(bytes_per_second * _BATCH_SECONDS, _FIRST_BYTES), BATCH_BYTES)))
+        """Return the size of a first batch where work of this kind is known to have gone so fast, starts included."""
+        return cls(round(min(max(bytes_per_second * (_START_SECONDS + _BATCH_SECONDS), _FIRST_BYTES), BATCH_BYTES)))
 
     def after(self, size_bytes: int, seconds: float) -> None:
         """Adjust the batch size after a batch of ``size_bytes`` took ``seconds``."""
@@ -181,8 +183,7 @@ class BatchSize:
             self._start_seconds = _start_of(self._last, (size_bytes, seconds), self._start_seconds)
         self._last = size_bytes, seconds
         start = min(self._start_seconds, seconds)
-        aim = max(_BATCH_SECONDS, 2 * start)
-        wanted = min(size_bytes * (aim - start) / max(seconds - start, 0.001), size_bytes * _STRIDE)
+        wanted = min(size_bytes * max(_BATCH_SECONDS, start) / max(seconds - start, 0.001), size_bytes * _STRIDE)
         self.bytes = round(min(max(wanted, _LEAST_BYTES), BATCH_BYTES))
 
 
