@@ -84,7 +84,7 @@ _SCHEME = "bearer|basic|digest|negotiate|token|api-?key|aws4-hmac-sha256|sharedk
 _BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
 #: A quote within quotes is escaped, if there is one after it; a token may follow the word for how it is given.
 _QUOTED = "|".join(rf"{mark}(?:[^{mark}\\]|\\[\s\S])*{mark}|{mark}[^{mark}\n]*{mark}?" for mark in "\"'")
-_VALUE = rf"{_QUOTED}|(?:(?:{_SCHEME})[ \t]+)?[^\s&;'\"<>]+"
+_VALUE = rf"{_QUOTED}|<[^\s<>]+>?|(?:(?:{_SCHEME})[ \t]+)?[^\s&;'\"<>]+"
 _QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
 _PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
 #: In a text of our own, or one that somebody typed.

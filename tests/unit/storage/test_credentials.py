@@ -171,7 +171,12 @@ TYPED = [
     *("s3://AKIA:hunter2secret@bucket/x", "see s3://AKIA:hunter2secret@bucket/x", "s3://AKIA:hunter2 'secret@bucket/x"),
     *("AccountName=a;AccountKey=hunter2secret;EndpointSuffix=x", "https://acct/c?sv=1&sig=hunter2secret", "https://hunter2secret@git/x"),
     *("'fs.s3a.secret.key'='hunter2secret'", "'fs.s3a.secret.key' = 'hunter2secret'", '{"aws_secret_access_key": "hunter2secret"}'),
-    *("Authorization: Bearer hunter2secret", "aws_session_token=hunter2secret", "-----BEGIN PRIVATE KEY-----\nhunter2secret\n"),
+    *(
+        "Authorization: Bearer hunter2secret",
+        "aws_session_token=hunter2secret",
+        "token=<hunter2secret>",
+        "-----BEGIN PRIVATE KEY-----\nhunter2secret\n",
+    ),
 ]
 
 
