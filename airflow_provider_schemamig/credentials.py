@@ -80,15 +80,21 @@ _SECRET_NAME = (
 _PREFIX = r"[\w.-]{0,80}?"
 #: How a token is given, before it.
 _SCHEME = "bearer|basic|digest|negotiate|token|api-?key|aws4-hmac-sha256|sharedkey"
+#: A quote, also one within quotes of a text that was written into another one.
+_MARK = r"\\*['\"]"
+#: What may stand before a quote: that, or a letter of Python's; the name of what it is given to (``SecretStr(``).
+_BEFORE = r"(?:[\w.]{1,40}\((?=[bruf]{0,2}['\"\\]))?(?:\\+(?=['\"])|[bruf]{1,2}(?=['\"]))?"
 #: Name, what stands between, value: of queries, headers, JSON, Python, Hadoop's configuration (``fs.azure.account.key.<account>=...``).
-_BETWEEN = r"%3D|['\"]?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?"
-#: A quote within quotes is escaped, if there is one after it; a token may follow the word for how it is given.
-_QUOTED = "|".join(rf"{mark}(?:[^{mark}\\]|\\[\s\S])*{mark}|{mark}[^{mark}\n]*{mark}?" for mark in "\"'")
+_BETWEEN = rf"%3D|{_MARK}?\s*(?:=>|->|[:=])\s*(?:\[|Some\()?{_BEFORE}"
+#: A quote within quotes is escaped or doubled, if there is one after it; a token may follow the word for how it is given.
+_QUOTED = "|".join(
+    rf"{mark * 3}[\s\S]*?{mark * 3}|{mark}(?:[^{mark}\\]|\\[\s\S]|{mark * 2})*{mark}|{mark}[^{mark}\n]*{mark}?" for mark in "\"'"
+)
 _VALUE = rf"{_QUOTED}|<[^\s<>]+>?|(?:(?:{_SCHEME})[ \t]+)?[^\s&;'\"<>]+"
 _QUERY = re.compile(rf"({_SECRET_NAME})({_BETWEEN})({_VALUE})", re.IGNORECASE)
 _PAIR = re.compile(rf"((?:spark|fs)\.{_PREFIX}{_SECRET_NAME}(?:,|[ \t])[ \t]*)(?!->|=>)[^\s,)]+", re.IGNORECASE)
 #: In a text of our own, or one that somebody typed.
-_TYPED_BETWEEN = r"%3D|['\"]?=(?!=)|['\"]?\s*=\s*(?=['\"])|['\"]\s*:\s*(?=['\"])"
+_TYPED_BETWEEN = rf"%3D|{_MARK}?=(?!=){_BEFORE}|{_MARK}?\s*=\s*{_BEFORE}(?=['\"])|{_MARK}\s*:\s*{_BEFORE}(?=['\"])"
 _TYPED = re.compile(rf"({_SECRET_NAME})({_TYPED_BETWEEN})({_VALUE})", re.IGNORECASE)
 _TYPED_HEADER = re.compile(rf"\b(authorization\"?\s*[:=]\s*\"?)({_SCHEME})\s+[^\s'\"<>]{{8,}}[^'\"\n<>]*", re.IGNORECASE)
 _MAYBE = re.compile(r"[=@]|%3D|['\"]\s*:|-----BEGIN|authorization", re.IGNORECASE)
