@@ -125,10 +125,14 @@ def declared_where_text(there: DataType, declared: DataType, wanted: DataType) -
             return replace(there, element=declared_where_text(there.element, declared.element, wanted.element))
         case Map(), Map(), Map():
             return replace(there, value=declared_where_text(there.value, declared.value, wanted.value))
-        case Primitive(), Primitive(), Primitive(name=name) if name == "string" or varchar_length(name) is not None:
+        case Primitive(), Primitive(), Primitive() if is_text(wanted):
             return declared if is_widening(declared, there) else there
         case _:
             return there
+
+
+def is_text(found: DataType) -> bool:
+    return isinstance(found, Primitive) and (found.name == "string" or varchar_length(found.name) is not None)
 
 
 def relaxes(column: Field) -> Iterator[Change]:
@@ -172,26 +176,37 @@ def cast_by_name(how: str, value: str, given: DataType, wanted: DataType) -> str
     return f"{how}({by_name(value, given, wanted)} AS {type_sql(wanted)})"
 
 
-def held(value: str, wide: DataType, wanted: DataType, depth: int = 0) -> str | None:
-    """Return SQL that is true where ``wanted``, which has fields of ``wide`` in narrower types or the same, holds a value; None: always."""
+def held(value: str, wide: DataType, wanted: DataType, depth: int = 0, *, or_by: DataType | None = None) -> str | None:
+    """Return SQL that is true where ``wanted``, which has fields of ``wide`` in narrower types or the same, holds a value; None: always.
+
+    ``or_by``: what may hold instead what ``wanted`` does not, in each place of its own; text holds everything.
+    """
     item = f"x{depth}"
     match wide, wanted:
         case Struct(fields=fields), Struct():
             types = {field.name: field.type for field in fields}
-            parts = [held(f"{value}.{quote(f.name)}", types[f.name], f.type, depth) for f in wanted.fields if f.name in types]
+            others = {field.name: field.type for field in or_by.fields} if isinstance(or_by, Struct) else {}
+            known = [(f"{value}.{quote(f.name)}", types[f.name], f.type, others.get(f.name)) for f in wanted.fields if f.name in types]
+            parts = [held(inside, there, declared, depth, or_by=other) for inside, there, declared, other in known]
         case Array(), Array():
-            parts = [_all_held(value, item, held(item, wide.element, wanted.element, depth + 1))]
+            other = or_by.element if isinstance(or_by, Array) else None
+            parts = [_all_held(value, item, held(item, wide.element, wanted.element, depth + 1, or_by=other))]
         case Map(), Map():
-            keys = held(item, wide.key, wanted.key, depth + 1)
-            values = held(item, wide.value, wanted.value, depth + 1)
+            keys, other = held(item, wide.key, wanted.key, depth + 1), or_by.value if isinstance(or_by, Map) else None
+            values = held(item, wide.value, wanted.value, depth + 1, or_by=other)
             parts = [_all_held(f"map_keys({value})", item, keys), _all_held(f"map_values({value})", item, values)]
-        case Primitive(), Primitive() if is_widening(wanted, wide):
-            again = f"CAST(TRY_CAST({value} AS {type_sql(wanted)}) AS {type_sql(wide)})"
-            parts = [f"({value} IS NULL OR ({same_value(again, value, wide)}) IS TRUE)"]
+        case Primitive(), Primitive() if is_widening(wanted, wide) and not (or_by is not None and is_text(or_by)):
+            holders = [found for found in (wanted, or_by) if isinstance(found, Primitive)]
+            parts = [f"({' OR '.join([f'{value} IS NULL', *(_is_held(value, wide, found) for found in holders)])})"]
         case _:
             parts = []
     found = [part for part in parts if part is not None]
     return f"({' AND '.join(found)})" if found else None
+
+
+def _is_held(value: str, wide: Primitive, wanted: Primitive) -> str:
+    again = f"CAST(TRY_CAST({value} AS {type_sql(wanted)}) AS {type_sql(wide)})"
+    return f"({same_value(again, value, wide)}) IS TRUE"
 
 
 def _all_held(values: str, item: str, condition: str | None) -> str | None:

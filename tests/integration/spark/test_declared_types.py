@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation
+from airflow_provider_schemamig.exceptions import Refused
 from tests.support.spark.lake import SparkLake
 from tests.support.upgrades import releases
 
@@ -77,3 +78,69 @@ def test_a_lookup_that_the_release_widens_is_seen_as_before_it(spark: SparkSessi
     lake.sql("INSERT INTO {t} VALUES (1, 5)")
     lake.upgrade(second)
     assert lake.sql("SELECT name FROM {t}") == [("7",)]
+
+
+@pytest.mark.some(1, of="rows by Spark")
+def test_a_leap_over_a_new_field_sees_the_declared_type_of_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    narrow, text = "CREATE TABLE t (s STRUCT<a: INT>, x INT);", "CREATE TABLE t (s STRUCT<a: INT, b: INT>, x STRING);"
+    first, second = releases(tmp_path / "given up", (narrow, ""), (narrow.replace("a: INT", "a: DOUBLE"), 'evolution("t")'))
+    steps = (
+        (narrow.replace("a: INT", "a: INT, b: INT"), 'evolution("t")'),
+        (text, 'rewrite("t", up="SELECT s, CAST(s.a AS STRING) AS x FROM {t}")'),
+    )
+    *_, third = releases(tmp_path / "instead", (narrow, ""), *steps)
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(first)
+    lake.sql("INSERT INTO {t} VALUES (named_struct('a', 7), 1)")
+    lake.upgrade(second)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    lake.upgrade(third)
+    assert lake.sql("SELECT x, s.b FROM {t}") == [("7", None)]
+
+
+@pytest.mark.some(1, of="rows by Spark")
+def test_a_value_inside_a_column_left_wide_is_not_cut_by_another_type(spark: SparkSession, tmp_path: Path) -> None:
+    lake, _ = left_wide(spark, tmp_path, STEPS["online"])
+    more = NARROW.replace("x: INT", "x: BIGINT").replace("ARRAY<INT>", "ARRAY<BIGINT>")
+    _, third = releases(tmp_path / "more", (NARROW, ""), (more, 'evolution("t")'))
+    lake.sql("INSERT INTO {t} (id, s, l) VALUES (2, named_struct('x', 7.5D), array(1D)), (3, named_struct('x', 3000000000D), array(1.5D))")
+    with pytest.raises(Refused) as caught:
+        lake.upgrade(third)
+    assert [refusal.message.partition(" (")[0] for refusal in caught.value.refusals] == [
+        "1 row(s) violate s as STRUCT<`x`: BIGINT>",
+        "1 row(s) violate l as ARRAY<BIGINT>",
+    ]
+    lake.sql("DELETE FROM {t} WHERE id = 2")
+    lake.sql("UPDATE {t} SET l = NULL WHERE id = 3")
+    lake.upgrade(third)
+    assert lake.sql("SELECT id, s.x, l[0] FROM {t} ORDER BY id") == [(1, 7, 1), (3, 3000000000, None)]
+
+
+@pytest.mark.some(1, of="rows by Spark")
+def test_a_map_whose_struct_key_was_left_wide_is_seen_by_a_rewrite(spark: SparkSession, tmp_path: Path) -> None:
+    narrow = "CREATE TABLE t (m MAP<STRUCT<a: INT>, INT>, z INT);"
+    first, second = releases(tmp_path / "given up", (narrow, ""), (narrow.replace("a: INT", "a: BIGINT"), 'evolution("t")'))
+    step = 'rewrite("t", up="SELECT m, CAST(map_keys(m)[0].a AS STRING) AS z FROM {t}")'
+    _, third = releases(tmp_path / "instead", (narrow, ""), (narrow.replace("z INT", "z STRING"), step))
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(first)
+    lake.sql("INSERT INTO {t} VALUES (map(named_struct('a', 7), 1), 5)")
+    lake.upgrade(second)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    lake.upgrade(third)
+    assert lake.sql("SELECT z, map_values(m)[0] FROM {t}") == [("7", 1)]
+
+
+@pytest.mark.some(1, of="rows by Spark")
+def test_a_limited_text_is_asked_of_the_text_that_the_way_back_kept(spark: SparkSession, tmp_path: Path) -> None:
+    number = "CREATE TABLE t (id INT, n DOUBLE);"
+    first, second = releases(tmp_path, (number, ""), (number.replace("DOUBLE", "VARCHAR(3)"), 'evolution("t")'))
+    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
+    lake.upgrade(first)
+    lake.sql("INSERT INTO {t} VALUES (1, 1.5D)")
+    lake.upgrade(second)
+    lake.env.writer("t", spark=spark).append(spark.sql("SELECT 2 AS id, '100' AS n"))
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    assert lake.sql("SELECT n FROM {t} ORDER BY id") == [(1.5,), (100.0,)]
+    lake.upgrade(second)
+    assert lake.sql("SELECT n FROM {t} ORDER BY id") == [("1.5",), ("100",)]

@@ -22,11 +22,11 @@ from airflow_provider_schemamig.core.online.nested_types import (
     cast_by_name,
     declared_where_text,
     held,
+    is_text,
     kept_or_cast,
     leaves,
     relaxed,
     relaxes,
-    same_value,
     why_not,
 )
 from airflow_provider_schemamig.core.online.operation import Chain, Enter, Files, Note, Operation, Question, Reorg, Swap
@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import COMPUTED_BY
-from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, varchar_length
+from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.element_states import ElementClass, ElementState
 from airflow_provider_schemamig.core.schema.expressions.parse import NotFollowed, column_references
@@ -113,17 +113,13 @@ def _why_not(change: ChangeType, table: Declaration) -> str | None:
         return reason
     if not isinstance(change.old, Primitive):
         return f"it has a DEFAULT, {column.default}, which is a value of one type"
-    if _is_text(column.default) and not _is_string(change.old):
+    if _is_text(column.default) and not is_text(change.old):
         return f"its DEFAULT {column.default} is nothing for a column of type {type_sql(change.old)}, which it has until the swap"
     return None
 
 
 def _is_text(default: str) -> bool:
     return default.lstrip().startswith(("'", '"'))
-
-
-def _is_string(found: DataType) -> bool:
-    return isinstance(found, Primitive) and (found.name == "string" or varchar_length(found.name) is not None)
 
 
 def _shadow(change: ChangeType, table: Declaration) -> str:
@@ -145,8 +141,7 @@ def _questions(change: ChangeType, values: _Values) -> tuple[Question, ...]:
     )
     limit = varchar_length(change.new.name) if isinstance(change.new, Primitive) else None
     if limit is not None:
-        text = values.cast(replace(change, new=Primitive("string")), "CAST")
-        fits = f"{quote(change.path)} IS NULL OR length({text}) <= {limit}"
+        fits = f"{quote(change.path)} IS NULL OR length({values.text(change)}) <= {limit}"
     elif (kept := values.kept(change)) is not None:
         fits = kept
     else:
@@ -163,7 +158,14 @@ class _Values:
 
     def of(self, change: ChangeType, how: str) -> str:
         """Return what a row gets; an earlier release's shadow may have a value already."""
-        hidden, cast = self.table.field(_shadow(change, self.table)), self.cast(change, how)
+        return self._kept_or(change, self.cast(change, how))
+
+    def text(self, change: ChangeType) -> str:
+        """Return the text that a row gets in a VARCHAR, of any length."""
+        return self._kept_or(change, self.cast(replace(change, new=Primitive("string")), "CAST"))
+
+    def _kept_or(self, change: ChangeType, cast: str) -> str:
+        hidden = self.table.field(_shadow(change, self.table))
         if hidden is None or not all(_has_inverse_cast(old, new) for _, old, new in leaves(change.old, change.new, "")):
             return cast
         return kept_or_cast(hidden, Field(change.path, relaxed(change.old)), cast)
@@ -180,13 +182,10 @@ class _Values:
         return f"CASE WHEN {fits} THEN {cast_by_name(how, narrow, meant, change.new)} ELSE {cast} END"
 
     def kept(self, change: ChangeType) -> str | None:
-        """Return SQL that is true where a column left wide has a value of its declared type, whose cast was asked for, or one that the new
+        """Return SQL that is true where a column left wide has values of its declared type, whose cast was asked for, or such as the new
         type holds; None for all others."""
-        column, value = self.declared.field(change.path), quote(change.path)
-        if column is None or not is_widening(column.type, change.old) or _is_string(change.new):
-            return None
-        again = f"CAST(TRY_CAST({value} AS {type_sql(change.new)}) AS {type_sql(change.old)})"
-        return f"({held(value, change.old, column.type)} OR ({same_value(again, value, change.old)}) IS TRUE)"
+        column = self.declared.field(change.path)
+        return None if column is None else held(quote(change.path), change.old, column.type, or_by=change.new)
 
 
 def _has_inverse_cast(old: DataType, new: DataType) -> bool:

@@ -133,7 +133,7 @@ class _Projector:
         key, value = self._variable(), self._variable()
         new_key = self.value(key, old.key, new.key, f"{old_path}.key", f"{new_path}.key")
         new_value = self.value(value, old.value, new.value, f"{old_path}.value", f"{new_path}.value")
-        if new_key != key and not isinstance(old.key, Primitive):
+        if new_key != key and not self.narrows and not isinstance(old.key, Primitive):
             raise self._refusal(f"{new_path}.key", "keys of another shape may no longer differ")
         with_keys = sql if new_key == key else f"TRANSFORM_KEYS({sql}, ({key}, {value}) -> {new_key})"
         return with_keys if new_value == value else f"TRANSFORM_VALUES({with_keys}, ({key}, {value}) -> {new_value})"

@@ -105,7 +105,7 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
     wanted = {name.lower(): sql for name, sql in values.items()}
     try:
         named = {(token.start, token.end) for token in _names(text) if token.text.lower() in wanted}
-        places = _places_of(text, wanted) if named else {}
+        places = {place: sql for place, (sql, gives_its_name) in _places_of(text, wanted).items() if not gives_its_name} if named else {}
     except (InvalidExpression, BrokenText) as broken:
         raise NotFollowed(text) from broken
     if set(places) != named:
@@ -114,21 +114,22 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 def with_own_values(text: str, values: Mapping[str, str]) -> str:
-    """Return the same of an expression that we wrote, in which a field of a struct type may be called like a column."""
-    return spliced(text, _places_of(text, {name.lower(): sql for name, sql in values.items()}))
+    """Return the same of an expression that we wrote: a field of a struct type may be called like a column there, and nothing gives its
+    name."""
+    return spliced(text, {place: sql for place, (sql, _) in _places_of(text, {name.lower(): sql for name, sql in values.items()}).items()})
 
 
-def _places_of(text: str, wanted: Mapping[str, str]) -> dict[tuple[int, int], str]:
+def _places_of(text: str, wanted: Mapping[str, str]) -> dict[tuple[int, int], tuple[str, bool]]:
+    """Return where a wanted column is used, its SQL, and whether its name may count there: ``struct(a)`` has a field called so."""
     from sqlglot import exp
 
-    places: dict[tuple[int, int], str] = {}
+    places: dict[tuple[int, int], tuple[str, bool]] = {}
     for column in parse_expression(text).find_all(exp.Column):
         first = identifiers(column)[0]
-        gives_its_name = isinstance(column.parent, exp.PropertyEQ | exp.ArraysZip)  # ``struct(a)`` has a field called so
-        if first.name.lower() in wanted and not gives_its_name:
+        if first.name.lower() in wanted:
             start, end = first.meta.get("start"), first.meta.get("end")
             if start is not None and end is not None:
-                places[start, end + 1] = f"({wanted[first.name.lower()]})"
+                places[start, end + 1] = f"({wanted[first.name.lower()]})", isinstance(column.parent, exp.PropertyEQ | exp.ArraysZip)
     return places
 
 

@@ -120,6 +120,10 @@ def test_struct_nullability_of_a_relaxed_field_is_no_matter() -> None:
         ),
         ("TRANSFORM(`n`, x1 -> CAST(x1 AS BIGINT)) AS `n`", "TRANSFORM((NEW), x1 -> CAST(x1 AS BIGINT)) AS `n`"),
         ("n, N", "(NEW) AS n, (NEW) AS N"),
+        (
+            "IF(`n` IS NULL, NULL, NAMED_STRUCT('n', `n`.`n`, 'm', TRANSFORM(`n`.`l`, x1 -> x1.`n`))) AS `n`",
+            "IF((NEW) IS NULL, NULL, NAMED_STRUCT('n', (NEW).`n`, 'm', TRANSFORM((NEW).`l`, x1 -> x1.`n`))) AS `n`",
+        ),
     ],
 )
 def test_a_select_list_takes_other_sql_for_a_column_and_for_nothing_else(projection: str, shown: str) -> None:
