@@ -73,7 +73,8 @@ def test_every_verb_is_the_function_that_the_type_checker_was_told_of() -> None:
 SHAPES = {
     "back_to", "blocked", "collection_name", "complete", "control_json", "control_words", "document", "entry_json", "failures",
     "jars_folder", "minute_of", "once", "once_each",
-    "pin_json", "reasons_to_ask", "report_html", "set_fingerprint", "size", "still_words", "stream_json", "workplace",
+    "pin_json", "reasons_to_ask", "report_html", "set_fingerprint", "size", "still_words", "stream_json", "user_name",
+    "workplace",
 }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import timedelta
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from airflow_provider_schemamig.cli.options import (
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.core.user import user_name
 
 _MOST_HOURS = LONGEST_HOLD // timedelta(hours=1)
 
@@ -35,7 +35,7 @@ def pin(
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.upgrade.status import pin_json
 
-    pinned = commands.pin(open_environment(env), collection, holder or getpass.getuser(), hours)
+    pinned = commands.pin(open_environment(env), collection, holder or user_name(), hours)
     unit = "hour" if pinned.hours == 1 else "hours"
     text = f"{collection} keeps its history for at least {pinned.hours} {unit}, until {pinned.holder} unpins it."
     return Answer(pin_json(pinned, collection), lambda to: to.print(text))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-
 from airflow_provider_schemamig.cli.options import (
     CollectionOption,
     EnvOption,
@@ -12,6 +10,7 @@ from airflow_provider_schemamig.cli.options import (
     open_environment,
 )
 from airflow_provider_schemamig.cli.output import Answer, answered
+from airflow_provider_schemamig.core.user import user_name
 
 
 @answered
@@ -19,7 +18,7 @@ def unpin(env: EnvOption, collection: CollectionOption, holder: HolderOption = N
     """Remove a pin. Removing the last one restores the table's own settings."""
     from airflow_provider_schemamig.core import commands
 
-    whose = holder or getpass.getuser()
+    whose = holder or user_name()
     found = commands.unpin(open_environment(env), collection, whose)
     text = f"{whose} pins {collection} no longer." if found else f"{whose} has no pin on {collection}."
     return Answer({"collection": collection, "holder": whose, "unpinned": found}, lambda to: to.print(text))

@@ -6,7 +6,6 @@ and an upgrade does not fail because it could not be written.
 
 from __future__ import annotations
 
-import getpass
 import re
 import socket
 from collections.abc import Iterable, Sequence
@@ -23,6 +22,7 @@ from airflow_provider_schemamig.core.ledger.row_files import Column
 from airflow_provider_schemamig.core.names import Generation, Version
 from airflow_provider_schemamig.core.storage import ObjectExists
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.user import user_name
 from airflow_provider_schemamig.credentials import blank_reason
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -81,7 +81,7 @@ class HistoryEntry:
 
 def here() -> str:
     """Return this process's user and machine."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{user_name()}@{socket.gethostname()}"
 
 
 def told_reason(reason: str | None) -> str | None:

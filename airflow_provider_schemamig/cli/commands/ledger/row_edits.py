@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from airflow_provider_schemamig.cli.options import open_environment
 from airflow_provider_schemamig.cli.output import Answer
+from airflow_provider_schemamig.core.user import user_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ def edited(env: str, collection: str, key: str, value: str | None, expect: int |
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.ledger.admin.edit import RowEdit
 
-    done = commands.edit_row(open_environment(env), RowEdit(collection, key, value, expect, force), getpass.getuser())
+    done = commands.edit_row(open_environment(env), RowEdit(collection, key, value, expect, force), user_name())
 
     def show(to: Console) -> None:
         from airflow_provider_schemamig.cli.render.ledger import show_edit

@@ -6,7 +6,6 @@ Nobody leads for this: it changes nothing but the pace, and whoever may write to
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.throttle import EVERYWHERE, last_step_key
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
+from airflow_provider_schemamig.core.user import user_name
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import Refusal
 
@@ -154,7 +154,7 @@ def _say(
     """
     scope, started = collection or EVERYWHERE, pendulum.now("UTC")
     # Whoever waits for it is shown both, and the ledger keeps them: not with a credential that somebody pasted along.
-    last, who = Control(scope, last_step=True), blank_typed(by or getpass.getuser())
+    last, who = Control(scope, last_step=True), blank_typed(by or user_name())
     why = told_reason(reason)
 
     def paused(control: Control) -> Control:

@@ -11,7 +11,6 @@ work on one table at once want the same of it.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -36,6 +35,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_c
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.undeclared import PINNED
+from airflow_provider_schemamig.core.user import user_name
 
 
 def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
@@ -47,7 +47,7 @@ def pin(env: EnvironmentRoot, collection: str, holder: str, hours: int) -> Pin:
     check_range("a pin", hours, "hours", 1, LONGEST_HOURS)
     ledger = LedgerWriter(env)
     shard = _live_shard(ledger.state(), collection)
-    by, at = getpass.getuser(), pendulum.now("UTC")
+    by, at = user_name(), pendulum.now("UTC")
 
     def decide(state: State) -> Sequence[Update]:
         # Read in here: while a pin is in the state, the table shows what it made of it, and no longer than that.
@@ -76,7 +76,7 @@ def unpin(env: EnvironmentRoot, collection: str, holder: str) -> bool:
     for pinned in found:
         release_pin(env, ledger, pinned)
     if found:
-        append_history(env, HistoryEntry.ended("unpin", started, collection=collection, who=getpass.getuser(), detail=f"for {holder}"))
+        append_history(env, HistoryEntry.ended("unpin", started, collection=collection, who=user_name(), detail=f"for {holder}"))
     return bool(found)
 
 

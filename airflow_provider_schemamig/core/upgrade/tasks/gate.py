@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from airflow_provider_schemamig.core.ledger.rows import Approval, Rejection
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
+from airflow_provider_schemamig.core.user import user_name
 from airflow_provider_schemamig.credentials import blank_typed
 
 
@@ -29,7 +29,7 @@ def approve(
 
     ``rejected_at``: of the no that stood when a gate asked again: also after that one.
     """
-    approval = promotion.approve(env, generation, digest, by or getpass.getuser(), rejected_at=rejected_at)
+    approval = promotion.approve(env, generation, digest, by or user_name(), rejected_at=rejected_at)
     detail = because(approval.plan_digest, reason)
     about: dict[str, Any] = {"generation": generation, "detail": detail, "who": approval.approved_by}
     append_history(env, HistoryEntry.ended("approve", approval.approved_at, **about))
@@ -67,7 +67,7 @@ def reject(
     The claim stays, with what was built for it: nobody leads. It is approved no more, unless its gate asks again. ``at_gate``: it is the
     answer to a gate, which knew of the no of ``rejected_at`` when it asked: one that was recorded since then is taken for this one.
     """
-    no = Rejection(blank_typed(by or getpass.getuser()), pendulum.now("UTC"), told_reason(reason))
+    no = Rejection(blank_typed(by or user_name()), pendulum.now("UTC"), told_reason(reason))
     deployment = promotion.reject(env, generation, digest, no, at_gate=at_gate, rejected_at=rejected_at)
     if deployment.rejected is None or deployment.rejected.at != no.at:
         return Rejected(deployment.plan_digest, deployment.rejected)
