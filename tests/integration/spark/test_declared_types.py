@@ -46,6 +46,16 @@ def left_wide(spark: SparkSession, folder: Path, step: str) -> tuple[SparkLake, 
     return lake, third
 
 
+def rolled_back(spark: SparkSession, folder: Path, first: Path, second: Path, row: str) -> SparkLake:
+    """Return a lake with this row at ``first``, after ``second`` came and went."""
+    lake = SparkLake(spark, Environment.open(str(folder / "lake")))
+    lake.upgrade(first)
+    lake.sql(f"INSERT INTO {{t}} VALUES ({row})")
+    lake.upgrade(second)
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    return lake
+
+
 @pytest.mark.some(1, of="rows by Spark")
 @pytest.mark.parametrize("how", STEPS)
 def test_text_is_made_of_the_declared_type(spark: SparkSession, tmp_path: Path, how: str) -> None:
@@ -89,11 +99,7 @@ def test_a_leap_over_a_new_field_sees_the_declared_type_of_the_others(spark: Spa
         (text, 'rewrite("t", up="SELECT s, CAST(s.a AS STRING) AS x FROM {t}")'),
     )
     *_, third = releases(tmp_path / "instead", (narrow, ""), *steps)
-    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
-    lake.upgrade(first)
-    lake.sql("INSERT INTO {t} VALUES (named_struct('a', 7), 1)")
-    lake.upgrade(second)
-    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    lake = rolled_back(spark, tmp_path, first, second, "named_struct('a', 7), 1")
     lake.upgrade(third)
     assert lake.sql("SELECT x, s.b FROM {t}") == [("7", None)]
 
@@ -122,11 +128,7 @@ def test_a_map_whose_struct_key_was_left_wide_is_seen_by_a_rewrite(spark: SparkS
     first, second = releases(tmp_path / "given up", (narrow, ""), (narrow.replace("a: INT", "a: BIGINT"), 'evolution("t")'))
     step = 'rewrite("t", up="SELECT m, CAST(map_keys(m)[0].a AS STRING) AS z FROM {t}")'
     _, third = releases(tmp_path / "instead", (narrow, ""), (narrow.replace("z INT", "z STRING"), step))
-    lake = SparkLake(spark, Environment.open(str(tmp_path / "lake")))
-    lake.upgrade(first)
-    lake.sql("INSERT INTO {t} VALUES (map(named_struct('a', 7), 1), 5)")
-    lake.upgrade(second)
-    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    lake = rolled_back(spark, tmp_path, first, second, "map(named_struct('a', 7), 1), 5")
     lake.upgrade(third)
     assert lake.sql("SELECT z, map_values(m)[0] FROM {t}") == [("7", 1)]
 
