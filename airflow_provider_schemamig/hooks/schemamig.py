@@ -186,9 +186,9 @@ def read_settings(connection: Connection) -> Settings:
         raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy="Name a connection of type schemamig.")
     extra = connection.extra_dejson
     uri = extra.get("environment_uri")
-    if not uri:
-        remedy = "Set the field Environment URI (extra environment_uri) of the connection."
-        raise ConnectionUnusable(conn_id=connection.conn_id, problem="it names no environment", remedy=remedy)
+    if not uri or not isinstance(uri, str):
+        remedy, problem = "Set the field Environment URI (extra environment_uri) of the connection.", "its environment_uri is no text"
+        raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem if uri else "it names no environment", remedy=remedy)
     secrets = _texts(connection.conn_id, "storage_secrets", extra.get("storage_secrets") or {})
     mask_secrets(secrets)
     options = _texts(connection.conn_id, "storage_options", extra.get("storage_options") or {})
@@ -198,14 +198,14 @@ def read_settings(connection: Connection) -> Settings:
         problem = f"its storage_options hold credentials ({', '.join(open_to_all)}), and Airflow shows them with the connection"
         remedy = "Move them into the extra storage_secrets, which Airflow hides; and renew them, for they were shown."
         raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy=remedy)
-    if holds_userinfo(str(uri)):
+    if holds_userinfo(uri):
         raise ConnectionUnusable(
             conn_id=connection.conn_id,
             problem="its environment_uri holds a user and a password",
             remedy="Take them out of the URI, and give them in the extra storage_secrets.",
         )
     conf = _spark_conf(connection.conn_id, extra)
-    return Settings(str(uri), extra.get("spark_conn_id") or LOCAL_SPARK, options | secrets, conf)
+    return Settings(uri, extra.get("spark_conn_id") or LOCAL_SPARK, options | secrets, conf)
 
 
 def _spark_conf(conn_id: str, extra: Mapping[str, Any]) -> dict[str, str]:
