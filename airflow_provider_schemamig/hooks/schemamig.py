@@ -187,8 +187,9 @@ def read_settings(connection: Connection) -> Settings:
     extra = connection.extra_dejson
     uri = extra.get("environment_uri")
     if not uri or not isinstance(uri, str):
-        remedy, problem = "Set the field Environment URI (extra environment_uri) of the connection.", "its environment_uri is no text"
-        raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem if uri else "it names no environment", remedy=remedy)
+        problem = "its environment_uri is no text" if uri else "it names no environment"
+        remedy = "Set the field Environment URI (extra environment_uri) of the connection."
+        raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy=remedy)
     secrets = _texts(connection.conn_id, "storage_secrets", extra.get("storage_secrets") or {})
     mask_secrets(secrets)
     options = _texts(connection.conn_id, "storage_options", extra.get("storage_options") or {})

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.names import ColumnPath, quote
 from airflow_provider_schemamig.core.online.errors import NotOnline
 from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.changes import Change, ChangeType, Relax, RenameColumn, ReorderColumns, SetComment, SetNotNull
-from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening, varchar_length
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_text, is_widening, varchar_length
 from airflow_provider_schemamig.core.schema.field_order import by_name
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct, walk
 from airflow_provider_schemamig.core.schema.paths import join
@@ -125,14 +125,10 @@ def declared_where_text(there: DataType, declared: DataType, wanted: DataType) -
             return replace(there, element=declared_where_text(there.element, declared.element, wanted.element))
         case Map(), Map(), Map():
             return replace(there, value=declared_where_text(there.value, declared.value, wanted.value))
-        case Primitive(), Primitive(), Primitive() if is_text(wanted):
+        case Primitive(), Primitive(), Primitive(name=name) if is_text(name):
             return declared if is_widening(declared, there) else there
         case _:
             return there
-
-
-def is_text(found: DataType) -> bool:
-    return isinstance(found, Primitive) and (found.name == "string" or varchar_length(found.name) is not None)
 
 
 def relaxes(column: Field) -> Iterator[Change]:
@@ -195,7 +191,7 @@ def held(value: str, wide: DataType, wanted: DataType, depth: int = 0, *, or_by:
             keys, other = held(item, wide.key, wanted.key, depth + 1), or_by.value if isinstance(or_by, Map) else None
             values = held(item, wide.value, wanted.value, depth + 1, or_by=other)
             parts = [_all_held(f"map_keys({value})", item, keys), _all_held(f"map_values({value})", item, values)]
-        case Primitive(), Primitive() if is_widening(wanted, wide) and not (or_by is not None and is_text(or_by)):
+        case Primitive(), Primitive() if is_widening(wanted, wide) and not (isinstance(or_by, Primitive) and is_text(or_by.name)):
             holders = [found for found in (wanted, or_by) if isinstance(found, Primitive)]
             parts = [f"({' OR '.join([f'{value} IS NULL', *(_is_held(value, wide, found) for found in holders)])})"]
         case _:

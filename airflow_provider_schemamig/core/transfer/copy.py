@@ -41,7 +41,7 @@ def copy(
     reached = position(transfer.target_store(env), transfer.chain, 0)
     report(reached.at, len(files), reached.rows)
     ends = list(accumulate((int(file.get("size") or 0) for file in files), initial=0))
-    size = _first_batch(ends[-1], rows_in_files(files), rows_per_second)
+    size = _first_batch(files, ends[-1], rows_per_second)
     while reached.at < len(files):
         control = pace.begin("copy", transfer.collection)
         first = reached.at
@@ -62,8 +62,10 @@ def copy(
     return reached.rows
 
 
-def _first_batch(size_bytes: int, rows: int | None, rows_per_second: int | None) -> BatchSize:
-    return BatchSize() if rows_per_second is None or not rows else BatchSize.at_speed(rows_per_second * size_bytes / rows)
+def _first_batch(files: Sequence[RawAction], size_bytes: int, rows_per_second: int | None) -> BatchSize:
+    if rows_per_second is None or not (rows := rows_in_files(files)):
+        return BatchSize()
+    return BatchSize.at_speed(rows_per_second * size_bytes / rows)
 
 
 def end_of_batch(ends: Sequence[int], first: int, max_files: int, max_bytes: int) -> int:

@@ -22,7 +22,6 @@ from airflow_provider_schemamig.core.online.nested_types import (
     cast_by_name,
     declared_where_text,
     held,
-    is_text,
     kept_or_cast,
     leaves,
     relaxed,
@@ -45,7 +44,7 @@ from airflow_provider_schemamig.core.schema.changes import (
     SetNotNull,
 )
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import COMPUTED_BY
-from airflow_provider_schemamig.core.schema.delta_rules.widening import varchar_length
+from airflow_provider_schemamig.core.schema.delta_rules.widening import is_text, varchar_length
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in, outdated_name, shadow_name
 from airflow_provider_schemamig.core.schema.element_states import ElementClass, ElementState
 from airflow_provider_schemamig.core.schema.expressions.parse import NotFollowed, column_references
@@ -113,12 +112,12 @@ def _why_not(change: ChangeType, table: Declaration) -> str | None:
         return reason
     if not isinstance(change.old, Primitive):
         return f"it has a DEFAULT, {column.default}, which is a value of one type"
-    if _is_text(column.default) and not is_text(change.old):
+    if _is_text_literal(column.default) and not is_text(change.old.name):
         return f"its DEFAULT {column.default} is nothing for a column of type {type_sql(change.old)}, which it has until the swap"
     return None
 
 
-def _is_text(default: str) -> bool:
+def _is_text_literal(default: str) -> bool:
     return default.lstrip().startswith(("'", '"'))
 
 

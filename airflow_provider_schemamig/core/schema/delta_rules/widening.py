@@ -27,6 +27,11 @@ def varchar_length(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def is_text(name: str) -> bool:
+    """Return whether a primitive type of this name holds texts, of any length or a limited one."""
+    return name == "string" or varchar_length(name) is not None
+
+
 def is_widening(old: DataType, new: DataType) -> bool:
     """Return whether ``old`` may become ``new`` by metadata alone. Atomic types only; equal types are no change and give False."""
     return isinstance(old, Primitive) and isinstance(new, Primitive) and _widens(old.name, new.name)

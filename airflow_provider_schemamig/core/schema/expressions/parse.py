@@ -105,7 +105,7 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
     wanted = {name.lower(): sql for name, sql in values.items()}
     try:
         named = {(token.start, token.end) for token in _names(text) if token.text.lower() in wanted}
-        places = {place: sql for place, (sql, gives_its_name) in _places_of(text, wanted).items() if not gives_its_name} if named else {}
+        places = _places_of(text, wanted, where_names_count=False) if named else {}
     except (InvalidExpression, BrokenText) as broken:
         raise NotFollowed(text) from broken
     if set(places) != named:
@@ -116,20 +116,22 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 def with_own_values(text: str, values: Mapping[str, str]) -> str:
     """Return the same of an expression that we wrote: a field of a struct type may be called like a column there, and nothing gives its
     name."""
-    return spliced(text, {place: sql for place, (sql, _) in _places_of(text, {name.lower(): sql for name, sql in values.items()}).items()})
+    return spliced(text, _places_of(text, {name.lower(): sql for name, sql in values.items()}, where_names_count=True))
 
 
-def _places_of(text: str, wanted: Mapping[str, str]) -> dict[tuple[int, int], tuple[str, bool]]:
-    """Return where a wanted column is used, its SQL, and whether its name may count there: ``struct(a)`` has a field called so."""
+def _places_of(text: str, wanted: Mapping[str, str], *, where_names_count: bool) -> dict[tuple[int, int], str]:
+    """Return where a wanted column is used, with its SQL. ``where_names_count``: also where its very name may: ``struct(a)`` has a field
+    called so, and the tree does not tell it from ``named_struct('a', a)``."""
     from sqlglot import exp
 
-    places: dict[tuple[int, int], tuple[str, bool]] = {}
+    places: dict[tuple[int, int], str] = {}
     for column in parse_expression(text).find_all(exp.Column):
         first = identifiers(column)[0]
-        if first.name.lower() in wanted:
+        gives_its_name = isinstance(column.parent, exp.PropertyEQ | exp.ArraysZip)
+        if first.name.lower() in wanted and (where_names_count or not gives_its_name):
             start, end = first.meta.get("start"), first.meta.get("end")
             if start is not None and end is not None:
-                places[start, end + 1] = f"({wanted[first.name.lower()]})", isinstance(column.parent, exp.PropertyEQ | exp.ArraysZip)
+                places[start, end + 1] = f"({wanted[first.name.lower()]})"
     return places
 
 

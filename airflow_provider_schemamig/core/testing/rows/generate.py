@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.schema.clauses import rules
-from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, varchar_length
+from airflow_provider_schemamig.core.schema.delta_rules.widening import decimal_of, is_text, varchar_length
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.testing.rows import check_sql
 from airflow_provider_schemamig.core.testing.rows.row_codec import Row, row_text
@@ -102,7 +102,7 @@ def _atom(name: str, random: SeededRandom) -> Any:
         case "timestamp_ntz":
             return (_EPOCH + timedelta(microseconds=random.below(600_000_000_000_000))).replace(tzinfo=None)
     number = random.below(100)
-    return str(number)[-(varchar_length(name) or 2) :] if _is_text(name) else number
+    return str(number)[-(varchar_length(name) or 2) :] if is_text(name) else number
 
 
 def _unique(data_type: DataType, number: int) -> Any:
@@ -137,13 +137,9 @@ def _unique_atom(name: str, number: int) -> Any:
             return _EPOCH + timedelta(seconds=number)
         case "timestamp_ntz":
             return (_EPOCH + timedelta(seconds=number)).replace(tzinfo=None)
-    if _is_text(name):
+    if is_text(name):
         return str(number)[-(varchar_length(name) or 20) :]
     return number % _BOUNDS.get(name, number + 1)
-
-
-def _is_text(name: str) -> bool:
-    return name == "string" or varchar_length(name) is not None
 
 
 # --- CHECKs --------------------------------------------------------------------------------------------------------------------------
@@ -207,7 +203,7 @@ def _named(data_type: DataType, literals: Sequence[Any]) -> Iterator[Any]:
 
 
 def _candidates(name: str, literal: Any) -> Iterator[Any]:
-    if isinstance(literal, int | Decimal) and _is_text(name):
+    if isinstance(literal, int | Decimal) and is_text(name):
         yield from ("7" * max(0, int(literal) + step) for step in (0, 1, -1) if literal < 1_000)
     elif isinstance(literal, int | Decimal):
         made = Decimal if decimal_of(name) else float if name in ("float", "double") else int
