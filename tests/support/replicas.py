@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
+
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
@@ -109,3 +111,21 @@ def make_replicas(folder: Path, *found: tuple[str, str], names: str = "ab", at: 
     for lake in lakes.values():
         lake.upgrade(folders[at - 1])
     return made
+
+
+def lose_the_log(found: Replicas, upto: int) -> None:
+    """Lose the log of a's table, whose newest version stays readable by a checkpoint."""
+    DeltaTable(str(found.path("a"))).create_checkpoint()
+    log = found.path("a") / "_delta_log"
+    for version in range(upto + 1):
+        (log / f"{version:020}.json").rename(log / f"{version:020}.gone")
+
+
+def read_whole(found: Replicas) -> RowJobs:
+    """Return jobs that replay the log from its beginning, where Spark would read the checkpoint."""
+
+    def find(job: str, request: object) -> None:
+        for gone in (found.path("a") / "_delta_log").glob("*.gone"):
+            gone.rename(gone.with_suffix(".json"))
+
+    return RowJobs({}, before=find)

@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.replication.restore.restore import RestoreN
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree
 from tests.support.lake import Crash
-from tests.support.replicas import Replicas, make_replicas
+from tests.support.replicas import Replicas, lose_the_log, make_replicas, read_whole
 from tests.support.rows.tables import enable_change_data
 from tests.support.tables import foreign
 
@@ -159,6 +159,22 @@ def test_a_restore_that_is_tried_again_is_found_done_only_if_it_was(two: Replica
         assert (two.rows("b"), two.state("a", "b")) == before, "the stream has gone on since"
         with pytest.raises(RestoreNotNewer):
             restore(a, target, CollectionName("trips"), allow_lossy=True, claim_id="tuesday", jobs=two.runner)
+
+
+def test_a_restore_under_the_claim_of_one_before_the_last_gap_is_made(two: Replicas) -> None:
+    """The run that restored after the first gap is cleared after the second one."""
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    again = functools.partial(restore, two.env("a"), two.env("b"), CollectionName("trips"), claim_id="monday", jobs=read_whole(two))
+    for first in (3, 13):
+        at = two.checkpoint("a", "b")
+        for number in range(3):
+            two.insert("a", {"id": first + number})
+        lose_the_log(two, at + 1)
+        assert two.state("a", "b").error == "log_cleaned"
+        done = again()
+        assert (done.version, done.rows, again()) == (at + 3, len(two.rows("a")), done)
+        assert (two.state("a", "b").error, two.rows("b")) == (None, two.rows("a"))
 
 
 def crash() -> None:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.replication.restore.restore import RestoreN
 from airflow_provider_schemamig.core.replication.stream.stored_state import wake
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash
-from tests.support.replicas import EVOLVE, FIRST, Replicas, make_replicas
+from tests.support.replicas import EVOLVE, FIRST, Replicas, lose_the_log, make_replicas, read_whole
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
 from tests.support.upgrades import refused
@@ -235,26 +235,6 @@ def test_a_stream_whose_origin_never_pauses_lets_others_have_their_turn(three: R
 
 
 # --- restores ------------------------------------------------------------------------------------------------------------------------
-
-
-def lose_the_log(three: Replicas, upto: int) -> None:
-    """Of a's table, whose newest version stays readable by a checkpoint."""
-    from deltalake import DeltaTable
-
-    DeltaTable(str(three.path("a"))).create_checkpoint()
-    log = three.path("a") / "_delta_log"
-    for version in range(upto + 1):
-        (log / f"{version:020}.json").rename(log / f"{version:020}.gone")
-
-
-def read_whole(three: Replicas) -> RowJobs:
-    """Jobs that replay the log from its beginning, where Spark would read the checkpoint."""
-
-    def find(job: str, request: object) -> None:
-        for gone in (three.path("a") / "_delta_log").glob("*.gone"):
-            gone.rename(gone.with_suffix(".json"))
-
-    return RowJobs({}, before=find)
 
 
 def test_exactly_first_minus_one_is_no_gap(three: Replicas) -> None:

@@ -136,7 +136,7 @@ def restore(
 ) -> RestoredRows:
     """Make the target's rows those of the origin at ``version``, and let the stream go on from there.
 
-    ``claim_id``: what is done under it is one restore, however often it is asked for, unless the stream was restored anew since.
+    ``claim_id``: what is done under it is one restore, however often it is asked for, unless the stream was restored anew or stopped since.
 
     Raises RestoreWouldLose, RestoreChangesSchema, RestoreNotNewer, OriginDrifted, LoopingStream; ShardMoving, OriginUpgrading; NotInRelease
     if an end has no such collection; what reading the origin raises if its version cannot be read (any more).
@@ -144,9 +144,12 @@ def restore(
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
-    before = _done_before(ends, collection, wish)
-    done, at = before or (try_restore(ends, collection, wish, jobs), None)
     stream, now = ends.stream(collection), pendulum.now("UTC")
+    known = read_state(target, stream)
+    before = _done_before(ends, collection, wish)
+    if before is not None and known is not None and known.error is not None and known.updated_at > before[1]:
+        before = None  # what stopped the stream after that restore takes another one
+    done, at = before or (try_restore(ends, collection, wish, jobs), None)
     known = read_state(target, stream)
     if at is not None:
         listen(Event("restore", collection, note=f"done before under the same claim, as version {done.table_version} of the table"))
