@@ -113,15 +113,26 @@ def _done(env: EnvironmentRoot, state: State, claim_id: str | None, statement: s
     """Return what this very claim did before its answer was lost. Raises ClaimUsed if that was another statement."""
     for deployment in state.deployments.values():
         if claim_id is not None and deployment.claim_id == claim_id and deployment.state is DeploymentState.COMMITTED:
-            if _is_another(env, state, deployment, statement):
+            alteration, after = _read_where_made(env, state, deployment, statement)
+            if alteration is not None and not _leads_to(after, alteration):
                 raise ClaimUsed(claim_id=claim_id, generation=deployment.generation)
-            return _outcome(deployment)
+            is_there = alteration is None or _leads_to(state.declarations(), alteration)
+            return _outcome(deployment) if is_there else replace(_outcome(deployment), notes=(_made_before_note(deployment),))
     return None
 
 
-def _is_another(env: EnvironmentRoot, state: State, deployment: Deployment, statement: str) -> bool:
-    """Return whether the statement is certainly not the one that a deployment made: from where that began, or if it cannot be read there
-    from what is there now, it leads elsewhere."""
+def _made_before_note(deployment: Deployment) -> str:
+    number = deployment.generation
+    return f"generation {number} made this change for the same claim; others changed the table since, and it is not made a second time"
+
+
+def _read_where_made(
+    env: EnvironmentRoot, state: State, deployment: Deployment, statement: str
+) -> tuple[Alteration | None, Mapping[CollectionName, Declaration]]:
+    """Return the statement, read where a deployment began, and what was there when that ended.
+
+    It is read from what is there now, where it cannot be read there; None, where it cannot be read at all.
+    """
     now = state.declarations()
     before, after = dict(now), dict(now)
     with contextlib.suppress(SchemamigError):
@@ -132,8 +143,8 @@ def _is_another(env: EnvironmentRoot, state: State, deployment: Deployment, stat
         before, after = {**others, **gone}, {**others, **made}
     for begin, end in ((before, after), (now, now)):
         with contextlib.suppress(SchemamigError):
-            return not _leads_to(end, read_alteration(statement, begin))
-    return False
+            return read_alteration(statement, begin), end
+    return None, now
 
 
 def _cut_off(state: State, statement: str) -> Outcome | None:

@@ -37,6 +37,19 @@ def test_a_statement_and_its_retry(lake: Lake) -> None:
     whole(lake)
 
 
+def test_a_cleared_task_says_that_its_change_was_taken_back_since(lake: Lake) -> None:
+    mine, other = "ALTER TABLE a ADD COLUMN n INT", "ALTER TABLE a DROP COLUMN n"
+    later: Any = {"ti": SimpleNamespace(**{**vars(CONTEXT["ti"]), "run_id": "later"})}
+    assert not any("a second time" in note for note in operator(lake, mine).execute(CONTEXT)["notes"])
+    assert operator(lake, mine).execute(CONTEXT)["notes"] == []
+    operator(lake, other).execute(later)
+    cleared = operator(lake, mine).execute(CONTEXT)
+    assert (cleared["generation"], cleared["stages"]) == (2, {})
+    told = "generation 2 made this change for the same claim; others changed the table since, and it is not made a second time"
+    assert cleared["notes"] == [told]
+    whole(lake)
+
+
 def test_each_statement_of_a_mapped_task_is_made(lake: Lake) -> None:
     for index, name in enumerate(("n", "m")):
         mapped: Any = {"ti": SimpleNamespace(**{**vars(CONTEXT["ti"]), "map_index": index})}
