@@ -88,8 +88,11 @@ class SchemamigHook(BaseHook):
     @cached_property
     def settings(self) -> Settings:
         """Read the settings. Raises ``ConnectionMissing`` or ``ConnectionUnusable``."""
-        name = self.schemamig_conn_id
-        if "://" in name or name.startswith("/"):
+        name: Any = self.schemamig_conn_id  # what a template or an XCom gave
+        if not isinstance(name, str) or not name:
+            remedy = "Give the environment as the id of a connection of type schemamig, as a URI or as an absolute path."
+            raise ConnectionUnusable(conn_id=blank_typed(str(name)), problem="that is no text" if name else "it is empty", remedy=remedy)
+        if is_place(name):
             return Settings(environment_uri=name)
         return read_settings(self._connection(name))
 
@@ -174,6 +177,11 @@ class SchemamigHook(BaseHook):
             raise ConnectionMissing(conn_id=conn_id) from None
 
 
+def is_place(text: str) -> bool:
+    """Return whether a text names the same place in every process: it is a URI or an absolute path."""
+    return "://" in text or text.startswith(("/", "file:/"))
+
+
 def read_settings(connection: Connection) -> Settings:
     """Read the settings in a connection's extras.
 
@@ -189,6 +197,10 @@ def read_settings(connection: Connection) -> Settings:
     if not uri or not isinstance(uri, str):
         problem = "its environment_uri is no text" if uri else "it names no environment"
         remedy = "Set the field Environment URI (extra environment_uri) of the connection."
+        raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy=remedy)
+    if not is_place(uri):
+        problem = f"its environment_uri {blank_typed(uri)!r} is relative, and the processes of Airflow share no current directory"
+        remedy = "Give the field Environment URI (extra environment_uri) as a URI or as an absolute path."
         raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy=remedy)
     secrets = _texts(connection.conn_id, "storage_secrets", extra.get("storage_secrets") or {})
     mask_secrets(secrets)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import as_hold
+from airflow_provider_schemamig.operators.arguments import as_hold, as_text
 from airflow_provider_schemamig.operators.committing import CommittingOperator
 from airflow_provider_schemamig.operators.read_only import claim_id
 
@@ -38,7 +38,7 @@ class AlterOperator(CommittingOperator):
         with self.deferred_while_paused():
             outcome = commands.alter(
                 self.hook.environment,
-                self.statement,
+                as_text("statement", self.statement, "one ALTER, CREATE or DROP TABLE"),
                 hold=as_hold(self.hold),
                 claim_id=claim_id(context),
                 jobs=self.hook.job_runner,

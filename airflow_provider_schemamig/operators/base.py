@@ -19,7 +19,7 @@ from airflow_provider_schemamig import concurrent_runs, config
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.typed_commands import complete
 from airflow_provider_schemamig.credentials import blank_typed
-from airflow_provider_schemamig.exceptions import Refusal, Refused, SchemamigError
+from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.metrics import metered
@@ -46,17 +46,6 @@ _BEAT_SECONDS = 30.0
 _LONGEST_PAUSE = timedelta(days=365)
 #: The codes of a stream that does not go on by itself (``replica_errors``).
 STOPPED = frozenset({"stream_stopped", "gap"})
-
-
-class BadArgument(Refusal):
-    """An operator's argument, after templates were rendered, is not what the operator takes."""
-
-    code = "bad_argument"
-    message = "{argument} is {value!r}, but it must be {wanted}."
-    next_action = "Correct {argument}: in the DAG, then clear the task; in the run's parameters, then trigger a new run."
-    argument: str
-    value: str
-    wanted: str
 
 
 class SchemamigOperator(BaseOperator):
@@ -172,7 +161,7 @@ class EnvironmentOperator(SchemamigOperator):
         try:
             return blank_typed(self.hook.settings.environment_uri)
         except SchemamigError:  # the connection is what was refused
-            return blank_typed(self.environment)
+            return blank_typed(str(self.environment))
 
     def write_report(self, generation: Generation | int | None) -> None:
         """Write the deployment down as one HTML file, beside its report (``_schemamig/reports``): for mails and tickets."""
@@ -329,71 +318,3 @@ def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.m
         write("%s: %s", event.stage, visible(", ".join(part for part in parts if part)) or "begun")
 
     return listen
-
-
-def release_folder(release: str, context: Context) -> Path:
-    """Return the release folder; a relative path is looked for in the folder of the DAG file, for workers share no current directory."""
-    if not release:
-        raise BadArgument(argument="release", value=release, wanted="the path of a release folder")
-    return Path(context["dag"].folder) / release
-
-
-def check_task_id(operator: Any, argument: str, task_id: str) -> None:
-    """Raise BadArgument for the id of a task that the operator's DAG does not have: with a group its id has the group's before it."""
-    if task_id and operator.has_dag() and task_id not in operator.dag.task_dict:
-        raise BadArgument(argument=argument, value=task_id, wanted="the whole id of a task of this DAG (group.task)")
-
-
-def as_generation(value: int | str | None) -> Generation:
-    """Convert a generation that comes from a literal, an XCom or a rendered template."""
-    if not str(value).isdecimal():
-        raise BadArgument(argument="generation", value=str(value), wanted="a number, as the preflight task returns it")
-    return Generation(int(str(value)))
-
-
-def as_number(name: str, value: int | str | None) -> int | None:
-    """Convert a whole number, 1 or more, that comes from a literal or a rendered template; None and '' are none."""
-    if value is None or value == "":
-        return None
-    if not str(value).isdecimal() or not int(value):
-        raise BadArgument(argument=name, value=str(value), wanted="a whole number, 1 or more")
-    return int(value)
-
-
-def as_name(collection: str, wanted: str) -> str:
-    """Return the collection's name; refuse an empty one."""
-    if not collection:
-        raise BadArgument(argument="collection", value="", wanted=wanted)
-    return collection
-
-
-def as_flag(name: str, value: bool | str) -> bool:
-    """Convert a yes or no that comes from a literal or a rendered template ('True', 'false')."""
-    text = str(value).strip().lower()
-    if text not in {"true", "false"}:
-        raise BadArgument(argument=name, value=str(value), wanted="true or false")
-    return text == "true"
-
-
-def as_hold(value: timedelta | float | str) -> timedelta:
-    """Convert a hold time: a timedelta, or hours as a number or a rendered template."""
-    return as_time("hold", value, "hours")
-
-
-def as_time(name: str, value: timedelta | float | str, unit: str) -> timedelta:
-    """Convert a length of time: a timedelta, or a number of ``unit`` (``hours``, ``minutes``) from a literal or a rendered template."""
-    if isinstance(value, timedelta):
-        return value
-    try:
-        found = timedelta(**{unit: float(value)})
-    except (ValueError, TypeError, OverflowError):
-        found = timedelta(-1)
-    if found < timedelta(0):
-        raise BadArgument(argument=name, value=str(value), wanted=f"a number of {unit}, 0 or more")
-    return found
-
-
-def as_names(value: Sequence[str] | str | None) -> list[str]:
-    """Convert names that come as a list, or, from a rendered template, as one text with commas between them; None and '' are none."""
-    names = value.split(",") if isinstance(value, str) else value or ()
-    return [name.strip() for name in names if name.strip()]

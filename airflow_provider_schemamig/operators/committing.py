@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig import asset_events, lineage
 from airflow_provider_schemamig.assets.schemamig import TABLES
 from airflow_provider_schemamig.exceptions import listed
-from airflow_provider_schemamig.operators.base import VerbOperator, as_generation
+from airflow_provider_schemamig.operators.arguments import as_generation
+from airflow_provider_schemamig.operators.base import VerbOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

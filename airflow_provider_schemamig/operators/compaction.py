@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import EnvironmentOperator, as_names
+from airflow_provider_schemamig.operators.arguments import as_names
+from airflow_provider_schemamig.operators.base import EnvironmentOperator
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.visible import visible
 

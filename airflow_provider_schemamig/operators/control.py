@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import (
-    BadArgument,
-    DocumentOperator,
-    VerbOperator,
-    as_generation,
-    as_name,
-    as_number,
-    run_in_name_of,
-)
+from airflow_provider_schemamig.operators.arguments import BadArgument, as_generation, as_number, as_text, as_window
+from airflow_provider_schemamig.operators.base import DocumentOperator, VerbOperator, run_in_name_of
 from airflow_provider_schemamig.visible import visible
 
 if TYPE_CHECKING:
@@ -59,7 +52,7 @@ class ControlledOperator(DocumentOperator):
         return control_json(written)
 
     def _written(self, verb: Callable[..., Control], context: Context, words: Mapping[str, Any]) -> Control:
-        return verb(self.hook.environment, self.collection or None, **words, by=run_in_name_of(context))
+        return verb(self.hook.environment, as_text("collection", self.collection) or None, **words, by=run_in_name_of(context))
 
     def sentence(self, found: Mapping[str, Any]) -> str:
         from airflow_provider_schemamig.core.upgrade.status import control_words
@@ -89,7 +82,7 @@ class PauseOperator(ReasonedOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return self.tell(commands.pause, context, reason=self.reason or None)
+        return self.tell(commands.pause, context, reason=as_text("reason", self.reason) or None)
 
 
 class PostponeOperator(ReasonedOperator):
@@ -98,7 +91,7 @@ class PostponeOperator(ReasonedOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return self.tell_with_others(commands.postpone, context, reason=self.reason or None)
+        return self.tell_with_others(commands.postpone, context, reason=as_text("reason", self.reason) or None)
 
 
 class ResumeOperator(ControlledOperator):
@@ -119,7 +112,7 @@ class ForceOperator(ControlledOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        as_name(self.collection, "the collection whose writers may have to wait")
+        as_text("collection", self.collection, "the collection whose writers may have to wait")
         return self.tell_with_others(commands.force, context)
 
 
@@ -175,10 +168,10 @@ class PinOperator(ControlledOperator):
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.status import pin_json
 
-        hours, name = as_number("hours", self.hours), as_name(self.collection, "the collection whose history is kept")
+        hours, name = as_number("hours", self.hours), as_text("collection", self.collection, "the collection whose history is kept")
         if hours is None:
-            raise BadArgument(argument="hours", value="", wanted="the hours of history that the copy needs")
-        return pin_json(commands.pin(self.hook.environment, name, str(self.holder or HOLDER), hours), name)
+            raise BadArgument.of("hours", None, "the hours of history that the copy needs")
+        return pin_json(commands.pin(self.hook.environment, name, as_text("holder", self.holder) or HOLDER, hours), name)
 
 
 class UnpinOperator(ControlledOperator):
@@ -197,7 +190,8 @@ class UnpinOperator(ControlledOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        name, holder = as_name(self.collection, "the collection whose history was kept"), str(self.holder or HOLDER)
+        name = as_text("collection", self.collection, "the collection whose history was kept")
+        holder = as_text("holder", self.holder) or HOLDER
         return {"collection": name, "holder": holder, "unpinned": commands.unpin(self.hook.environment, name, holder)}
 
 
@@ -219,7 +213,9 @@ class ApproveOperator(DocumentOperator):
         from airflow_provider_schemamig.core import commands
 
         generation = as_generation(self.generation)
-        approval = commands.approve(self.hook.environment, generation, self.plan, run_in_name_of(context))
+        approval = commands.approve(
+            self.hook.environment, generation, as_text("plan", self.plan, "the digest of the plan that was read"), run_in_name_of(context)
+        )
         return {"generation": generation, "plan_digest": approval.plan_digest, "approved_by": approval.approved_by}
 
 
@@ -240,13 +236,3 @@ class CancelOperator(VerbOperator):
         from airflow_provider_schemamig.core import commands
 
         return commands.cancel(self.hook.environment, as_generation(self.generation), jobs=self.hook.job_runner, listen=self.listener())
-
-
-def as_window(value: str) -> tuple[int, int] | None:
-    """Convert ``22-6`` that comes from a literal or a rendered template; '' is none."""
-    if not value:
-        return None
-    first, _, last = value.partition("-")
-    if not (first.isdecimal() and last.isdecimal()):
-        raise BadArgument(argument="window", value=value, wanted="hours UTC such as 22-6")
-    return int(first), int(last)

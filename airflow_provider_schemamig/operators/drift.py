@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import BadArgument, DocumentOperator, as_flag, as_name, as_names, release_folder
+from airflow_provider_schemamig.operators.arguments import (
+    as_flag,
+    as_mapping,
+    as_names,
+    as_place,
+    as_text,
+    release_folder,
+)
+from airflow_provider_schemamig.operators.base import DocumentOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +61,7 @@ class RevertOperator(DocumentOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        name, lossy = as_name(self.collection, "the collection whose table drifted"), as_flag("allow_lossy", self.allow_lossy)
+        name, lossy = as_text("collection", self.collection, "the collection whose table drifted"), as_flag("allow_lossy", self.allow_lossy)
         return commands.revert(self.hook.environment, name, allow_lossy=lossy, listen=self.listener()).to_json()
 
 
@@ -73,7 +81,7 @@ class UnmanageOperator(DocumentOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return commands.unmanage(self.hook.environment, as_name(self.collection, "the collection to stop managing")).to_json()
+        return commands.unmanage(self.hook.environment, as_text("collection", self.collection, "the collection to stop managing")).to_json()
 
 
 class AdoptOperator(DocumentOperator):
@@ -100,6 +108,7 @@ class AdoptOperator(DocumentOperator):
         from airflow_provider_schemamig.core import commands
 
         folder, create = release_folder(self.release, context), as_flag("create", self.create)
-        if not isinstance(self.tables, Mapping):  # a template renders to text, unless the DAG renders natively
-            raise BadArgument(argument="tables", value=str(self.tables), wanted="a mapping of names to URIs")
-        return commands.adopt(self.hook.environment, folder, list(self.tables.items()), create=create).to_json()
+        tables = as_mapping("tables", self.tables, "a mapping of names to URIs")
+        for name, place in tables.items():
+            as_place(f"the table of {name}", place, "a URI or an absolute path")
+        return commands.adopt(self.hook.environment, folder, list(tables.items()), create=create).to_json()

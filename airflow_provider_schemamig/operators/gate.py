@@ -18,7 +18,8 @@ from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan, page_of
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS, KEY, Notice
-from airflow_provider_schemamig.operators.base import BadArgument, SchemamigOperator, as_generation, check_task_id
+from airflow_provider_schemamig.operators.arguments import BadArgument, as_generation, check_task_id
+from airflow_provider_schemamig.operators.base import SchemamigOperator
 from airflow_provider_schemamig.operators.refused import TaskRefused
 from airflow_provider_schemamig.operators.reports import plain
 from airflow_provider_schemamig.visible import visible
@@ -61,7 +62,7 @@ class PromotionGateOperator(Gate, SchemamigOperator, BaseBranchOperator):
         check_task_id(self, "plan_task_id", self.plan_task_id)
         gates = [*self.paths, *([AUTO] if {"none", "approval"} <= {*self.paths} else [])]
         if self.gate not in gates:
-            raise BadArgument(argument="gate", value=self.gate, wanted=f"one of {', '.join(gates)}")
+            raise BadArgument.of("gate", self.gate, f"one of {', '.join(gates)}")
         generation = TaskOfRun(self, context, self.plan_task_id).pull("generation")
         if generation is None:
             return ()  # an approval for several environments came, and there is nothing to do in this one

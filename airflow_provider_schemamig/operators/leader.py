@@ -17,16 +17,8 @@ from airflow_provider_schemamig.gates.before_promotion import GatesBefore
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink
 from airflow_provider_schemamig.notifications.schemamig import COMMITTED, HOLD_ENDS_SOON, PROMOTED
-from airflow_provider_schemamig.operators.base import (
-    DEFAULT_SEAL_SECONDS,
-    BadArgument,
-    VerbOperator,
-    as_flag,
-    as_generation,
-    as_number,
-    bundle_of,
-    check_task_id,
-)
+from airflow_provider_schemamig.operators.arguments import BadArgument, as_chunk, as_flag, as_generation, as_number, check_task_id
+from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, VerbOperator, bundle_of
 from airflow_provider_schemamig.operators.committing import CommittingOperator, LineageOperator
 from airflow_provider_schemamig.visible import visible
 
@@ -77,7 +69,7 @@ class PromoteLeaderOperator(LeaderOperator):
     def __init__(self, *, approval_task_id: str = "", plan_task_id: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if approval_task_id and not plan_task_id:
-            raise BadArgument(argument="plan_task_id", value="", wanted="the task whose plan the approval asks about")
+            raise BadArgument.of("plan_task_id", None, "the task whose plan the approval asks about")
         self.approval_task_id = approval_task_id
         self.plan_task_id = plan_task_id
 
@@ -155,7 +147,7 @@ class ChangeOperator(LeaderOperator):
             self.hook.environment,
             as_generation(self.generation),
             jobs=self.hook.job_runner,
-            collections=self.collections,
+            collections=as_chunk(self.collections),
             listen=self.listener(),
         )
 

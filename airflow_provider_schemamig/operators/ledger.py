@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.operators.arguments import as_place
 from airflow_provider_schemamig.operators.base import DocumentOperator
 
 if TYPE_CHECKING:
@@ -28,5 +29,6 @@ class BackupLedgerOperator(DocumentOperator):
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.environment import Environment
 
-        done = commands.backup_ledger(self.hook.environment, self.folder)
-        return {"uri": Environment.open(self.folder).location.uri, **asdict(done)}
+        folder = as_place("folder", self.folder, "a URI or an absolute path, without a backup in it")
+        done = commands.backup_ledger(self.hook.environment, folder)
+        return {"uri": Environment.open(folder).location.uri, **asdict(done)}

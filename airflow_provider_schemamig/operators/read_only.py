@@ -12,16 +12,8 @@ from airflow.sdk import BaseSensorOperator, conf
 from airflow_provider_schemamig import concurrent_runs, config, lineage, run_notes
 from airflow_provider_schemamig.exceptions import Conflict, Refused, SchemamigError
 from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
-from airflow_provider_schemamig.operators.base import (
-    DEFAULT_SEAL_SECONDS,
-    EnvironmentOperator,
-    VerbOperator,
-    as_flag,
-    as_generation,
-    as_hold,
-    as_number,
-    release_folder,
-)
+from airflow_provider_schemamig.operators.arguments import as_chunk, as_flag, as_generation, as_hold, as_number, release_folder
+from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS, EnvironmentOperator, VerbOperator
 from airflow_provider_schemamig.operators.reports import PlanQuestion, chunks, plain, plan_markdown
 
 if TYPE_CHECKING:
@@ -184,9 +176,8 @@ class FillChunksOperator(EnvironmentOperator):
     def execute(self, context: Context) -> list[list[str]]:
         from airflow_provider_schemamig.core import commands
 
-        collections = self.collections
-        if collections is None:
-            collections = commands.to_change(self.hook.environment, as_generation(self.generation))
+        given = None if self.collections is None else as_chunk(self.collections)
+        collections = commands.to_change(self.hook.environment, as_generation(self.generation)) if given is None else given
         return chunks(collections, self.chunk_size or config.fill_chunk_size(), config.most_mapped())
 
 
@@ -210,7 +201,7 @@ class FillOperator(VerbOperator):
         return commands.fill(
             self.hook.environment,
             as_generation(self.generation),
-            self.collections,
+            as_chunk(self.collections),
             jobs=self.hook.job_runner,
             listen=self.listener(),
         )
@@ -266,17 +257,17 @@ class TailOperator(EnvironmentOperator, BaseSensorOperator):
         ti, deadline = context["ti"], time.time() + self.timeout
         promotes = [] if self.ends_with is None else [ti.dag_id, ti.run_id, self.ends_with, TaskOfRun(self, context, self.ends_with).key]
         trigger = TailTrigger(
-            self.environment, self.poke_interval, deadline, as_generation(self.generation), list(self.collections), promotes
+            self.environment, self.poke_interval, deadline, as_generation(self.generation), as_chunk(self.collections), promotes
         )
         self.defer(trigger=trigger, method_name="execute_again")
 
     def poke(self, context: Context) -> bool:
         from airflow_provider_schemamig.core import commands
 
-        env, generation = self.hook.environment, as_generation(self.generation)
-        left = commands.followed(env, generation, self.collections)
+        env, generation, names = self.hook.environment, as_generation(self.generation), as_chunk(self.collections)
+        left = commands.followed(env, generation, names)
         if not left:
-            self.log.info("Nothing to follow: generation %s is over, or copies no rows of %s.", generation, ", ".join(self.collections))
+            self.log.info("Nothing to follow: generation %s is over, or copies no rows of %s.", generation, ", ".join(names))
             return True
         ended = self._ended(context)
         if ended is not None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.lineage import spark_parent
-from airflow_provider_schemamig.operators.base import SchemamigOperator, as_flag, as_names, as_number, as_time, log_progress
+from airflow_provider_schemamig.operators.arguments import as_flag, as_names, as_number, as_text, as_time
+from airflow_provider_schemamig.operators.base import SchemamigOperator, log_progress
 from airflow_provider_schemamig.operators.read_only import claim_id
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
 from airflow_provider_schemamig.operators.reports import chunks
@@ -238,8 +239,8 @@ class RestoreCollectionOperator(StreamOperator):
         _, target = self.hooks
         done = commands.restore_rows(
             *self.ends,
-            collection_name(self.collection),
-            version=as_number("version", self.version),
+            collection_name(as_text("collection", self.collection, "the collection to make anew")),
+            version=as_number("version", self.version, least=0),
             allow_schema_change=as_flag("allow_schema_change", self.allow_schema_change),
             allow_lossy=as_flag("allow_lossy", self.allow_lossy),
             claim_id=claim_id(context),

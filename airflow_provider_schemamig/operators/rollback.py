@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.notifications.schemamig import ROLLED_BACK
-from airflow_provider_schemamig.operators.base import as_flag, as_number
+from airflow_provider_schemamig.operators.arguments import as_flag, as_number
 from airflow_provider_schemamig.operators.committing import CommittingOperator
 from airflow_provider_schemamig.operators.read_only import claim_id
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import asset_events
 from airflow_provider_schemamig.assets.schemamig import DRIFTS
-from airflow_provider_schemamig.operators.base import EnvironmentOperator, as_names
+from airflow_provider_schemamig.operators.arguments import as_names
+from airflow_provider_schemamig.operators.base import EnvironmentOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,7 +9,7 @@ from airflow_provider_schemamig import asset_events, run_notes
 from airflow_provider_schemamig.assets.schemamig import DRIFTS
 from airflow_provider_schemamig.exceptions import listed, raise_refusals
 from airflow_provider_schemamig.notifications.schemamig import DRIFT as DRIFT_EVENT
-from airflow_provider_schemamig.operators.base import BadArgument, as_flag, release_folder
+from airflow_provider_schemamig.operators.arguments import BadArgument, as_flag, as_text, release_folder
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class FingerprintSensor(EnvironmentSensor):
         from airflow_provider_schemamig.triggers.ledger import ArrivalTrigger, DriftTrigger
 
         if self.looks_for == ARRIVAL:
-            return ArrivalTrigger(self.environment, self.poke_interval, deadline, version=self.version)
+            version = as_text("version", self.version, "the version that is waited for, such as 1.1.0")
+            return ArrivalTrigger(self.environment, self.poke_interval, deadline, version=version)
         if self.looks_for == DRIFT:
             return DriftTrigger(self.environment, self.poke_interval, deadline)
-        raise BadArgument(argument="looks_for", value=self.looks_for, wanted=f"one of {UPGRADE}, {ARRIVAL}, {DRIFT}")
+        raise BadArgument.of("looks_for", self.looks_for, f"one of {UPGRADE}, {ARRIVAL}, {DRIFT}")

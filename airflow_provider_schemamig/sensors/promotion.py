@@ -11,7 +11,7 @@ from airflow_provider_schemamig.gates.let_through import Gate, LetThrough, push_
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.links.plan import PlanLink, offer_plan
 from airflow_provider_schemamig.notifications.schemamig import GATE_WAITS
-from airflow_provider_schemamig.operators.base import as_generation
+from airflow_provider_schemamig.operators.arguments import as_generation
 from airflow_provider_schemamig.sensors.base import EnvironmentSensor
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.base import as_names
+from airflow_provider_schemamig.operators.arguments import as_names
 from airflow_provider_schemamig.operators.replicas import StreamOperator
 from airflow_provider_schemamig.sensors.base import WaitingSensor
 

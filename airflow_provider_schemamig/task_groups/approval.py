@@ -8,7 +8,7 @@ from typing import cast
 
 from airflow.sdk import BaseNotifier, TaskGroup, TriggerRule
 
-from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.arguments import BadArgument
 from airflow_provider_schemamig.operators.gate import PlansApprovalOperator, PromotionGateOperator, users
 from airflow_provider_schemamig.operators.leader import PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, ReadOnlyMigrationOperator
@@ -39,7 +39,7 @@ def approve_together(
     dag = groups[0].dag
     if dag.max_active_runs != 1:
         wanted = "1, so that no two runs wait for each other"
-        raise BadArgument(argument="max_active_runs of the DAG", value=str(dag.max_active_runs), wanted=wanted)
+        raise BadArgument.of("max_active_runs of the DAG", dag.max_active_runs, wanted)
     preflights = [cast(ReadOnlyMigrationOperator, _task(group, "preflight")) for group in groups]
     environments = ", ".join(preflight.environment for preflight in preflights)
     approval = PlansApprovalOperator(

@@ -23,7 +23,7 @@ from sqlalchemy import select
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError
-from airflow_provider_schemamig.hooks.schemamig import SchemamigHook, read_settings
+from airflow_provider_schemamig.hooks.schemamig import SchemamigHook, is_place, read_settings
 
 _FROM_VARIABLES = "AIRFLOW_CONN_"
 _OF_RUN = "run."
@@ -112,11 +112,7 @@ def _configured() -> Iterator[Place]:
         if name.startswith(_FROM_VARIABLES):
             yield from _named(name.removeprefix(_FROM_VARIABLES).lower())
     for given in (config.default_environment(), config.default_origin()):
-        yield from [_of_uri(given)] if _is_uri(given) else _named(given)
-
-
-def _is_uri(given: str) -> bool:
-    return "://" in given or given.startswith("/")
+        yield from [_of_uri(given)] if is_place(given) else _named(given)
 
 
 def _named(conn_id: str) -> Iterator[Place]:
@@ -151,7 +147,7 @@ def _of_run(key: str) -> Place | None:
     given = environment_of_run(*run) if run is not None else None
     if given is None:
         return None
-    if _is_uri(given):
+    if is_place(given):
         same = [place for place in _all() if place.given == given] or [place for place in _all() if place.uri == given]
         return same[0] if len(same) == 1 else _of_uri(given, key)  # several connections with one URI are several stores
     return next(iter(_named(given)), None)

@@ -78,6 +78,7 @@ def test_credentials_where_airflow_shows_them_are_refused(monkeypatch: pytest.Mo
         ({"environment_uri": "/lake", "storage_options": {"a": {}}}, "schemamig", "not a JSON object"),
         ({"environment_uri": "/lake"}, "http", "its type is 'http'"),
         ({"environment_uri": ["/lake", "hush"]}, "schemamig", "environment_uri is no text"),
+        ({"environment_uri": "lakes/prod"}, "schemamig", "its environment_uri 'lakes/prod' is relative"),
     ],
 )
 def test_an_unusable_connection_says_why(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], conn_type: str, problem: str) -> None:

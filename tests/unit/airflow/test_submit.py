@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.spark.errors import SparkDriverDied
 from airflow_provider_schemamig.core.spark.translate import error_to_json
 from airflow_provider_schemamig.exceptions import SchemamigError
 from airflow_provider_schemamig.hooks.spark import HookSubmitRunner
-from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.arguments import BadArgument
 
 REQUEST = {"collection": "flights", "storage_options": {"aws_secret_access_key": "hush-hush", "aws_endpoint": "http://minio:9000"}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar
 
@@ -28,14 +28,14 @@ from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, UnknownGeneration, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, UnknownCollection, UnknownGeneration, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import hold_in_the_way, hold_open
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage, Stage
-from airflow_provider_schemamig.exceptions import SchemamigError
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 S = TypeVar("S", bound=Stage)
 
@@ -231,6 +231,12 @@ def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
     if deployment.plan_digest not in known:
         known[deployment.plan_digest] = Plan.from_document(read_plan(env, deployment.plan_digest))
     return known[deployment.plan_digest]
+
+
+def check_named(state: State, plan: Plan, collections: Iterable[str]) -> None:
+    """Raise UnknownCollection for names that neither the environment nor the plan has: a task for them would do nothing."""
+    ours = {*state.objects, *(stage.collection for stage in plan.stages)}
+    raise_refusals([UnknownCollection(collection=name) for name in dict.fromkeys(collections) if name not in ours])
 
 
 def keep_plan(env: EnvironmentRoot, plan: Plan) -> None:

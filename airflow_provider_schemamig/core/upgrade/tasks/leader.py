@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     LeaderWriter,
     Outcome,
     StageResult,
+    check_named,
     deployment_of,
     keep_fences,
     lead,
@@ -117,9 +118,12 @@ def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without
 def change(
     env: EnvironmentRoot, generation: Generation, *, jobs: Jobs, collections: Sequence[str] | None = None, listen: Listener = silent
 ) -> Outcome:
-    """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections)."""
+    """Fill again what went stale while the gate waited, and make the online changes (all, or those of the named collections).
+
+    Raises UnknownCollection."""
 
     def run(leader: LeaderWriter) -> None:
+        check_named(leader.state, leader.plan, collections or ())
         until_committed(leader, lambda: refill_stale(leader, jobs, collections))
         run_stages(CHANGE, leader, jobs, collections)
 

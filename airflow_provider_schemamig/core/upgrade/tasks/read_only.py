@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.transfer.schema_age import SchemaAge
 from airflow_provider_schemamig.core.upgrade.compact import schema_ages
 from airflow_provider_schemamig.core.upgrade.context.context import (
     Outcome,
+    check_named,
     deployment_of,
     plan_of,
 )
@@ -135,11 +136,12 @@ def preflight(
 
 
 def fill(env: EnvironmentRoot, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:
-    """Fill or copy the named collections' new shards of a claimed generation (one mapped task a chunk)."""
+    """Fill or copy the named collections' new shards of a claimed generation (one mapped task a chunk). Raises UnknownCollection."""
     ledger = LedgerWriter(env)
     state = ledger.state()
     deployment = deployment_of(state, generation)
     found = plan_of(env, deployment)
+    check_named(state, found, collections)
     todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
     results = build_all(Filling(env, ledger, deployment, found, jobs, listen), todo)
     return Outcome(deployment.source, deployment.target, generation, None, results)
@@ -167,10 +169,13 @@ def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence
 
     These are the rewritten ones, and none once the generation is promoted, rejected or given up.
     """
-    deployment = deployment_of(LedgerReader(env).state(), generation)
+    state = LedgerReader(env).state()
+    deployment = deployment_of(state, generation)
     if not deployment.may_be_promoted:
         return ()
-    return tuple(stage.collection for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections)
+    found = plan_of(env, deployment)
+    check_named(state, found, collections)
+    return tuple(stage.collection for stage in found.of_kind(Copy) if stage.collection in collections)
 
 
 def behind(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:

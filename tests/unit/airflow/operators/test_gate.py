@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_schemamig.operators.base import BadArgument, bundle_of
+from airflow_provider_schemamig.operators.arguments import BadArgument
+from airflow_provider_schemamig.operators.base import bundle_of
 from airflow_provider_schemamig.operators.gate import PromotionGateOperator
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
 

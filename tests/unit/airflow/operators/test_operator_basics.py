@@ -10,7 +10,8 @@ import pytest
 
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from airflow_provider_schemamig.operators.base import BadArgument, as_flag, as_generation, as_hold, log_progress, release_folder
+from airflow_provider_schemamig.operators.arguments import BadArgument, as_flag, as_generation, as_hold, release_folder
+from airflow_provider_schemamig.operators.base import log_progress
 from airflow_provider_schemamig.operators.read_only import ReadOnlyMigrationOperator
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator
 from airflow_provider_schemamig.operators.reports import chunks, outcome_summary

@@ -12,7 +12,7 @@ from airflow.sdk import DAG, task_group
 
 from airflow_provider_schemamig.core.upgrade.errors import PlanRejected
 from airflow_provider_schemamig.gates.task_of_run import TaskOfRun
-from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.arguments import BadArgument
 from airflow_provider_schemamig.operators.leader import GateOutdated, PromoteLeaderOperator
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from tests.support.airflow.fake_run import FakeRun

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.replication.restore import restore
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer
 from airflow_provider_schemamig.core.replication.watch import Mismatch, StreamDue
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.arguments import BadArgument
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, StreamStopped
 from airflow_provider_schemamig.operators.replicas import ReplicateCollectionOperator, RestoreCollectionOperator
 from airflow_provider_schemamig.retry import SchemamigRetryPolicy

@@ -24,8 +24,9 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators import control as operators
 from airflow_provider_schemamig.operators import drift
-from airflow_provider_schemamig.operators.base import BadArgument, as_number, run_in_name_of
-from airflow_provider_schemamig.operators.control import PauseOperator, as_window
+from airflow_provider_schemamig.operators.arguments import BadArgument
+from airflow_provider_schemamig.operators.base import run_in_name_of
+from airflow_provider_schemamig.operators.control import PauseOperator
 from airflow_provider_schemamig.operators.leader import ChangeOperator, CutoverOperator, ExpandOperator, PromoteLeaderOperator
 from airflow_provider_schemamig.operators.read_only import FillOperator, TailOperator
 from airflow_provider_schemamig.operators.rollback import RollbackOperator
@@ -332,11 +333,6 @@ def test_a_bad_argument_is_named(said: list[tuple[Any, ...]], arguments: dict[st
         control(**arguments)
     assert caught.value.argument == argument
     assert said == []
-
-
-def test_numbers_and_windows_may_be_absent() -> None:
-    assert (as_number("n", None), as_number("n", ""), as_number("n", "3"), as_number("n", 3)) == (None, None, 3, 3)
-    assert (as_window(""), as_window("22-6")) == (None, (22, 6))
 
 
 def test_the_log_of_a_pause_is_a_sentence_as_on_the_command_line() -> None:

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, T
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
-from airflow_provider_schemamig.operators.base import BadArgument
+from airflow_provider_schemamig.operators.arguments import BadArgument
 from airflow_provider_schemamig.sensors.fingerprint import FingerprintSensor
 from airflow_provider_schemamig.sensors.promotion import PromotionSensor
 from airflow_provider_schemamig.triggers import base
