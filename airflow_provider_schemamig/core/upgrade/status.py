@@ -10,6 +10,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import has_files_of
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node, live_nodes
 from airflow_provider_schemamig.core.ledger.objects.preparing import Preparing, preparing
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
@@ -174,11 +175,11 @@ def _retired_shard(env: EnvironmentRoot, state: State, shard: Shard) -> dict[str
 
 
 def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:
-    """Count the commits since the seal that moved rows and are not ours."""
+    """Count the commits since the seal that moved rows and are not ours; none where all of its files are there again, and no others."""
     if shard.sealed_version is None or newest <= shard.sealed_version:
         return 0
     try:
-        return sum(1 for _ in foreign_commits(store, shard.sealed_version))
+        return 0 if has_files_of(store, shard.sealed_version) else sum(1 for _ in foreign_commits(store, shard.sealed_version))
     except LogTruncated:  # only a table that goes on being written to has its log cleaned up
         return newest - shard.sealed_version
 

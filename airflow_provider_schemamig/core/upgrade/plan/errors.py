@@ -99,6 +99,24 @@ class OldTableForgets(Refusal):
     value: str
 
 
+class OldTableChanged(Refusal):
+    """Others took rows out of the table that a rollback would go back to, or brought older ones back: RESTORE gets through a seal.
+
+    ``version``: the one at which it had its rows and its seal."""
+
+    code = "old_table_changed"
+    message = (
+        "others took rows out of the table before the release, at {uri}, or brought older ones back, since its version {version}, the "
+        "last one of ours. Nothing was changed."
+    )
+    next_action = (
+        "Run RESTORE TABLE delta.`{uri}` TO VERSION AS OF {version} in Spark, which brings its rows and its seal back and takes out what "
+        "others wrote there since, then roll back; or stay at the release."
+    )
+    uri: str
+    version: int
+
+
 class Unmanaged(Refusal):
     """A release wants something of a collection that this environment gave back."""
 

@@ -15,8 +15,9 @@ from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGET
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.transfer.exactly_once import version_before_loss
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
-from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableForgets, OldTableMissing, RollbackLogGone
+from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableChanged, OldTableForgets, OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
@@ -77,8 +78,8 @@ def begun_by(state: State, claim_id: str | None, asked: Generation | None) -> De
 
 
 def check_rollback_possible(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:
-    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, OldTableForgets, UnsupportedFeature, DriftFound,
-    RollbackLogGone.
+    """Raise all that speaks against the rollback at once: AnotherTable, OldTableMissing, OldTableChanged, OldTableForgets,
+    UnsupportedFeature, DriftFound, RollbackLogGone.
 
     DriftFound is for a table that would forget the fence, RollbackLogGone where rows that came since have to go back and the log does
     not tell any more which those are.
@@ -112,6 +113,8 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield another_table(store, head, row.collection)
         elif head is not None and row.shard in needed and not _has_seal(store, row, head):
             yield OldTableMissing(collection=row.collection, uri=store.location.uri, sealed_version=row.sealed_version)
+        elif head is not None and (version := _version_before_loss(store, row, head, hold)) is not None:
+            yield OldTableChanged(collection=row.collection, uri=store.location.uri, version=version)
         elif head is not None and (unwritable := _unwritable(head)) is not None:
             unwritable.collection = row.collection
             yield unwritable
@@ -135,6 +138,21 @@ def _has_seal(store: ReadStore, row: Shard, head: Head) -> bool:
         return look_at_head(store, row.sealed_version).sealed_for is not None
     except LogTruncated:
         return True
+
+
+def _version_before_loss(store: ReadStore, row: Shard, head: Head, hold: Hold) -> int | None:
+    """Return the version at which a table that the release retired had its rows, if others took some since; None if nobody can tell.
+
+    A rollback that was begun had opened it, and then its writers may do as they like.
+    """
+    if row.state is not ShardState.RETIRED or hold.state is not HoldState.OPEN:
+        return None
+    if row.sealed_version is None or head.version <= row.sealed_version:
+        return None
+    try:
+        return version_before_loss(store, row.sealed_version)
+    except LogTruncated:
+        return None
 
 
 def _unwritable(head: Head) -> SchemamigError | None:

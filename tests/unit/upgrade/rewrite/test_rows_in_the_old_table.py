@@ -12,13 +12,16 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.spark.errors import SparkJobFailed
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
+from tests.support.bytes import unwritten
+from tests.support.lake import Lake, no_spark
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.rewritten import DOWN_KEYED, QUERIES, UP_KEYED, jobs, make_rewritten, upgrade
 from tests.support.tables.adopting import Site
-from tests.support.upgrades import two_releases, whole
+from tests.support.upgrades import refused, two_releases, whole
 from tests.unit.upgrade.adopt.test_adopt import begin
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
 
@@ -120,3 +123,66 @@ def test_a_removed_table_is_sealed_again_where_the_rollback_fails_after_it_was_o
     commands.rollback(lake.env, jobs=RowJobs(QUERIES))
     whole(lake)
     assert [row["id"] for row in tables.snapshot(lake.path("legacy")).rows] == [1]
+
+
+KINDS = {
+    "replacement": ("CREATE TABLE t (id STRING);", 'replacement("t")'),
+    "removal": ("CREATE TABLE other (n INT);", 'removal("t")'),
+    "rewrite": ("CREATE TABLE t (id STRING);", 'rewrite("t", up="SELECT CAST(id AS STRING) AS id FROM {t}")'),
+}
+
+
+def retired(folder: Path, kind: str) -> tuple[Lake, Path, int]:
+    """A lake at its second release, the table of before with the rows 2 and 3, and the version of that when the row 1 was in it, too."""
+    second, steps = KINDS[kind]
+    others = "" if kind != "removal" else "CREATE TABLE other (n INT);"
+    lake = two_releases(folder, f"CREATE TABLE t (id BIGINT);{others}", second, steps)
+    old = lake.path("t")
+    tables.insert(old, [{"id": 1}])
+    older = tables.insert(old, [{"id": 2}])
+    tables.change(old, lambda row: None if row["id"] == 1 else row)
+    tables.insert(old, [{"id": 3}])
+    runner = RowJobs({"SELECT CAST(id AS STRING) AS id FROM {t}": lambda row: [{"id": str(row["id"])}]})
+    commands.upgrade(lake.env, lake.second, jobs=lambda: runner)
+    assert tables.snapshot(old).sealed
+    return lake, old, older
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_a_restore_took_from_the_old_table_are_no_way_back(tmp_path: Path, kind: str) -> None:
+    lake, old, older = retired(tmp_path, kind)
+    sealed = tables.newest(old)
+    tables.restore(old, older)
+    with unwritten(lake.env), refused("old_table_changed", "t") as errors:
+        commands.rollback(lake.env, jobs=no_spark)
+    assert f"RESTORE TABLE delta.`{lake.env.table_location(old.as_uri()).uri}` TO VERSION AS OF {sealed}" in errors[0].next_action
+    assert commands.status(lake.env).drifted == ("t",)
+    tables.restore(old, sealed)
+    assert commands.status(lake.env).drifted == ()
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_old_table_that_a_restore_opened_gets_all_that_its_unsealing_brings(tmp_path: Path, kind: str) -> None:
+    """All of its rows are there, and some that others wrote, which stay. What is known of streams and writers comes with that commit."""
+    lake, old, _ = retired(tmp_path, kind)
+    tables.restore(old, tables.newest(old) - 1)
+    tables.insert(old, [{"id": 4}])
+    last = tables.newest(old)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3, 4]
+    (after,) = commits(lake.env.table_store(old.as_uri(), None), last)
+    assert after.about is not None and after.about["action"] == "unseal"
+    whole(lake)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_the_old_table_that_others_rearranged_are_a_way_back(tmp_path: Path, kind: str) -> None:
+    lake, old, _ = retired(tmp_path, kind)
+    tables.optimize(old)
+    assert commands.status(lake.env).drifted == ()
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
