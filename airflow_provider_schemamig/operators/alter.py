@@ -32,6 +32,12 @@ class AlterOperator(CommittingOperator):
         self.statement = statement
         self.hold = hold
 
+    def awaited_generation(self) -> int | None:
+        from airflow_provider_schemamig.core import commands
+
+        own = claim_id(self._context) if self._context is not None else ""
+        return next((int(generation) for generation, claim in commands.open_claims(self.hook.environment) if claim == own), None)
+
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 

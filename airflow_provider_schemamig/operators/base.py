@@ -193,9 +193,13 @@ class EnvironmentOperator(SchemamigOperator):
                 time.time() + _LONGEST_PAUSE.total_seconds(),
                 scopes=paused.scopes,
                 hours=paused.hours,
-                generation=getattr(self, "generation", None),
+                generation=self.awaited_generation(),
             )
             self.defer(trigger=trigger, method_name="execute_again")
+
+    def awaited_generation(self) -> int | str | None:
+        """Return the generation whose end ends the wait of a paused task, too; None: it has none of its own."""
+        return getattr(self, "generation", None)
 
     def wait_for_other_upgrades(self, context: Context) -> None:
         """Defer while a run before this one has an upgrade of the environment open; then ``execute`` is run again. No worker is held."""

@@ -88,6 +88,8 @@ class PromoteLeaderOperator(LeaderOperator):
                 listen=self.listener(),
             )
         found = self.answer(outcome)
+        if found["epoch"] is None:
+            return found  # a later generation leads: its tasks told where the environment is
         subject = f"Generation {self.generation} of {self.environment} is promoted: from {found['from'] or 'nothing'} to {found['to']}"
         self.tell_outcome(PROMOTED, subject, found, f"{subject}\nApproved by: {approver or '-'}", approver=approver)
         return found
@@ -176,6 +178,8 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
 
         found: dict[str, Any] = super().execute(context)
         self.write_report(found["generation"])
+        if found["epoch"] is None:
+            return found  # a later generation leads: its tasks told where the environment is
         run_notes.say(
             context, f"upgraded {self.environment} from {found['from'] or 'nothing'} to {found['to']}, generation {self.generation}"
         )
@@ -214,6 +218,8 @@ class CleanupOperator(LeaderOperator):
 class ContractOperator(LeaderOperator, LineageOperator):
     """When the hold is over and no live node needs it, take away what only the release before needed. Skipped until then.
 
+    Of no generation in particular it is skipped while a deployment is open, too: the next run ends the hold.
+
     :param generation: (templated) look at this generation's hold only; None: at all of them, the oldest first, as maintenance does.
     :param ignore_nodes: (templated) whether a hold is ended also if live nodes still need what it keeps.
     :param at_once: (templated) whether a hold is ended before its time: the way back is gone then.
@@ -239,7 +245,7 @@ class ContractOperator(LeaderOperator, LineageOperator):
     def run_verb(self) -> Outcome:
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.html.moments import back_to
-        from airflow_provider_schemamig.core.upgrade.errors import HoldInUse
+        from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldInUse
 
         generation = None if self.generation is None else as_generation(self.generation)
         try:
@@ -248,6 +254,10 @@ class ContractOperator(LeaderOperator, LineageOperator):
         except HoldInUse as in_use:
             run_notes.say(self._context or {}, f"nothing is ended: {self.typed(in_use)}")
             self.skip_for(str(in_use))
+        except DeploymentOpen as busy:
+            if generation is not None:
+                raise
+            self.skip_for(str(busy))
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
             open_until = (f"the way back to {back_to(hold)} stays open until {_moment(hold['until'])}" for hold in outcome.pending)
@@ -256,6 +266,9 @@ class ContractOperator(LeaderOperator, LineageOperator):
             touched = [stage.collection for stage in outcome.stages if stage.collection is not None and stage.table_version is not None]
             self.tell_lineage(commands.tables_now(self.hook.environment, touched))
         return outcome
+
+    def awaited_generation(self) -> None:
+        """Return none: a hold is ended after its generation, which leads no more."""
 
     def _tell_of_ends(self, pending: Sequence[Mapping[str, Any]]) -> None:
         for hold in pending:

@@ -12,6 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pendulum
+
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -23,6 +25,7 @@ from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import check_seal
 from airflow_provider_schemamig.core.transfer.schema_age import SchemaAge
+from airflow_provider_schemamig.core.transfer.throttle import why_not
 from airflow_provider_schemamig.core.upgrade.compact import schema_ages
 from airflow_provider_schemamig.core.upgrade.context.context import (
     Outcome,
@@ -179,12 +182,14 @@ def followed(env: EnvironmentRoot, generation: Generation, collections: Sequence
 
 
 def behind(env: EnvironmentRoot, generation: Generation, collections: Sequence[str]) -> tuple[str, ...]:
-    """Return those of ``collections`` that a round of ``tail`` has something to do for, as commits came since. Starts no Spark."""
+    """Return those of ``collections`` that a round of ``tail`` has something to do for: commits came since, and nobody holds them. Starts
+    no Spark."""
     state = LedgerReader(env).state()
     deployment = deployment_of(state, generation)
     if not deployment.may_be_promoted:
         return ()
-    stages = [stage for stage in plan_of(env, deployment).of_kind(Copy) if stage.collection in collections]
+    now, copies = pendulum.now("UTC"), plan_of(env, deployment).of_kind(Copy)
+    stages = [stage for stage in copies if stage.collection in collections and why_not(state, stage.collection, now) is None]
     return tuple(stage.collection for stage in stages if is_behind(env, state, deployment, stage))
 
 

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from airflow_provider_schemamig import run_notes, wait_log
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.typed_commands import WITH_RELEASE, WITHOUT_ENV, complete
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, HoldInUse
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.operators.base import DocumentOperator
 from airflow_provider_schemamig.operators.compaction import CompactOperator
@@ -175,22 +175,24 @@ def test_the_command_line_takes_these_options() -> None:
 
 def test_the_reason_of_a_skip_stands_before_it(verbs: FakeVerbs, context: Any, log: Callable[[], str], pushed: dict[str, Any]) -> None:
     verbs.due = False
-    in_use = HoldInUse(generation=2, nodes=("dash",), until=pendulum.now("UTC"))
+    in_use, busy = HoldInUse(generation=2, nodes=("dash",), until=pendulum.now("UTC")), DeploymentOpen(generation=3)
+    raised: dict[int, list[BaseException]] = {2: [in_use], 3: [busy]}
     cases: list[tuple[Any, str]] = [
         (gate(), "Nothing to do: the environment is at 1.1.0."),
         (ContractOperator(task_id="t", environment=LAKE), "No hold is over."),
         (ContractOperator(task_id="t", environment=LAKE), str(in_use)),
+        (ContractOperator(task_id="t", environment=LAKE), str(busy)),
         (CompactOperator(task_id="t", environment=LAKE), "No file has an older schema."),
     ]
     said = []
     for number, (operator, reason) in enumerate(cases):
         pushed.clear()
-        verbs.raises["contract"] = [in_use] if number == 2 else []
+        verbs.raises["contract"] = raised.get(number, [])
         with pytest.raises(AirflowSkipException):
             operator.execute(context)
         assert f"Skipped: {reason}" in log(), reason
         said.append(pushed.get(run_notes.KEY))
-    assert said == [f"schemamig: nothing to do: {LAKE} is at 1.1.0", None, f"schemamig: nothing is ended: {in_use}", None]
+    assert said == [f"schemamig: nothing to do: {LAKE} is at 1.1.0", None, f"schemamig: nothing is ended: {in_use}", None, None]
 
 
 def test_an_upgrade_says_so_in_the_runs_note(verbs: FakeVerbs, context: Any, pushed: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_provider_schemamig import concurrent_runs
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.upgrade.context import controls
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.read_only import TailOperator
 from airflow_provider_schemamig.task_groups.upgrade import upgrade_task_group
@@ -51,6 +52,16 @@ def test_tail_trigger_wakes_for_a_commit_and_for_nothing_else(lake: Rewritten) -
     assert not trigger(lake, generation, "plain").look()
     commands.tail(lake.env, generation, jobs=jobs(), once=True)
     assert not trigger(lake, generation).look(), "the round has brought it"
+
+
+def test_tail_trigger_leaves_a_paused_copy_alone(lake: Rewritten) -> None:
+    generation = claimed(lake)
+    commands.tail(lake.env, generation, jobs=jobs(), once=True)
+    lake.insert("keyed", [{"id": 900, "v": "5"}])
+    controls.pause(lake.env, "keyed")
+    assert not trigger(lake, generation).look()
+    controls.resume(lake.env, "keyed")
+    assert trigger(lake, generation).look()
 
 
 def test_tail_trigger_wakes_where_the_copy_is_not_complete(lake: Rewritten) -> None:
