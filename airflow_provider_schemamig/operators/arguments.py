@@ -150,6 +150,14 @@ def as_chunk(value: object) -> list[str]:
     return as_names(value)
 
 
+def as_choice(value: object) -> list[str]:
+    """Convert the names that somebody chose; None and '' stand for all. A list without a name chooses nothing, and is refused."""
+    names = as_names(value)
+    if not names and value not in (None, ""):
+        raise BadArgument.of("collections", value, "names of collections, or empty for all: a list without a name chooses nothing")
+    return names
+
+
 def as_mapping(argument: str, value: object, wanted: str) -> dict[str, str]:
     """Return a mapping of texts; what a template renders to is text, and refused, unless the DAG renders natively."""
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for item in value.items() for text in item):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.operators.arguments import (
+    as_choice,
     as_flag,
     as_mapping,
-    as_names,
     as_place,
     as_text,
     release_folder,
@@ -32,7 +32,7 @@ class AcceptOperator(DocumentOperator):
     template_fields: Sequence[str] = (*DocumentOperator.template_fields, "release", "collections")
     ui_color = "#f3e3c7"
 
-    def __init__(self, *, release: str, collections: Sequence[str] | str = (), **kwargs: Any) -> None:
+    def __init__(self, *, release: str, collections: Sequence[str] | str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.release = release
         self.collections = collections
@@ -40,7 +40,7 @@ class AcceptOperator(DocumentOperator):
     def run_verb(self, context: Context) -> dict[str, Any]:
         from airflow_provider_schemamig.core import commands
 
-        return commands.accept(self.hook.environment, release_folder(self.release, context), as_names(self.collections)).to_json()
+        return commands.accept(self.hook.environment, release_folder(self.release, context), as_choice(self.collections)).to_json()
 
 
 class RevertOperator(DocumentOperator):

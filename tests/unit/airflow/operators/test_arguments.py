@@ -67,6 +67,8 @@ ASKED: Sequence[tuple[type[EnvironmentOperator], dict[str, Any], str]] = [
     (UnmanageOperator, {"collection": None}, "collection"),
     (AcceptOperator, {"release": None}, "release"),
     (AcceptOperator, {"release": "release", "collections": [1]}, "collections"),
+    (AcceptOperator, {"release": "release", "collections": []}, "collections"),
+    (AcceptOperator, {"release": "release", "collections": "[]"}, "collections"),
     (VerifyOperator, {"collections": {"flights": 1}}, "collections"),
     (VerifyOperator, {"collections": 5}, "collections"),
     (AdoptOperator, {"release": "release", "tables": '{"q": "/x"}'}, "tables"),
