@@ -17,6 +17,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
+from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
@@ -130,9 +131,8 @@ def _check_not_taken_back(ledger: LedgerReader, state: State, request: Claim) ->
         )
         found = newest if by_person else None
     if found is not None:
-        first = "If it is wanted again, start it under another claim: in Airflow a new run, on the command line another --claim-id."
         state_now = "rolled back" if found.state is DeploymentState.ROLLED_BACK else "cancelled"
-        raise WrongState(generation=found.generation, state=state_now, task="an upgrade under its claim", first=first)
+        raise WrongState(generation=found.generation, state=state_now, task="an upgrade under its claim", first=CLAIM_ANEW)
 
 
 def _check_source(state: State, plan: Plan) -> None:

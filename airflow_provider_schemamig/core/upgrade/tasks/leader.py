@@ -188,12 +188,12 @@ def contract(
     DeploymentOpen."""
     ledger = LedgerWriter(env)
     state = ledger.state()
+    no_open_deployment(state)
     if generation is not None:
         deployment_of(state, generation)
     due, at = due_holds(state, generation, at_once=at_once), state.release_version
     if state.leader is None or not due:
         return Outcome(at, at, None, None, (), pending_holds(state), by_hand_notes(state))
-    no_open_deployment(state)
 
     # A deployment that was promoted and rolled back leaves the hold before it open.
     states = (DeploymentState.COMMITTED, DeploymentState.ROLLED_BACK)

@@ -137,7 +137,7 @@ def test_verb_order_what_was_rolled_back_stays_so(lake: Lake, verb: str) -> None
     with refused("wrong_state") as found:
         VERBS[verb](lake, SECOND)
     assert "rolled_back" in found[0].message
-    assert found[0].next_action == "Run preflight again: it claims a new generation."
+    assert found[0].next_action.startswith("If it is still wanted, start it under another claim: in Airflow a new run, ")
     assert lake.state.version == version
     lake.upgrade(lake.second)
     assert lake.state.leader is not None
