@@ -111,6 +111,8 @@ class StreamState:
     restores: int = 0
     #: Of the origin's commit ``seen``, which another log of the same length does not have; "": not known.
     commit_hash: str = ""
+    #: The version of the target's table that its last restore made; None: there was none, or nobody could write it down.
+    restored_as: int | None = None
 
     @property
     def waits(self) -> bool:

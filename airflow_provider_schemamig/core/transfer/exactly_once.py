@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import put_txns, read_fence
 from airflow_provider_schemamig.core.delta.features import check_writable
-from airflow_provider_schemamig.core.delta.log.commits import commits, has_files_of
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, Epoch, Generation
@@ -122,18 +122,6 @@ def foreign_commits(store: ReadStore, after: int) -> Iterator[LogCommit]:
     for commit in commits(store, after):
         if commit.about is None and commit.changes_rows:
             yield commit
-
-
-def version_before_loss(store: ReadStore, after: int) -> int | None:
-    """Return the version at which the table had rows that others took away since ``after``, or lacked some that they brought back; None
-    if they did not.
-
-    It is the newest commit of ours. What others added counts for nothing. Raises LogTruncated.
-    """
-    own = max((commit.version for commit in commits(store, after) if commit.about is not None), default=after)
-    if has_files_of(store, own):
-        return None
-    return own if any(commit.removes or commit.restores for commit in foreign_commits(store, own)) else None
 
 
 def _rows(commit: LogCommit) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import has_files_of
+from airflow_provider_schemamig.core.delta.log.files import has_files_of
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node, live_nodes
 from airflow_provider_schemamig.core.ledger.objects.preparing import Preparing, preparing
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState

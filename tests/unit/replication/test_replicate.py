@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
+from airflow_provider_schemamig.core.replication.stream.stored_state import write_state
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree
 from tests.support.lake import Crash
@@ -175,6 +177,29 @@ def test_a_restore_under_the_claim_of_one_before_the_last_gap_is_made(two: Repli
         done = again()
         assert (done.version, done.rows, again()) == (at + 3, len(two.rows("a")), done)
         assert (two.state("a", "b").error, two.rows("b")) == (None, two.rows("a"))
+
+
+def test_a_restore_by_a_clock_that_is_behind_is_found_done(two: Replicas) -> None:
+    """The process that stopped the stream has a later time than the one that restores, and dies before it tells the stream."""
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    lose_the_log(two, two.insert("a", {"id": 2}) or two.checkpoint("a", "b") + 1)
+    stopped = two.state("a", "b")
+    assert stopped.error == "log_cleaned"
+    write_state(two.env("b"), replace(stopped, updated_at=stopped.updated_at.add(hours=1)))
+
+    def die(at: str, what: str, key: str) -> None:
+        if key.startswith("_schemamig/replicas/streams"):
+            raise Crash(key)
+
+    again = functools.partial(
+        restore, two.env("a"), collection=CollectionName("trips"), claim_id="monday", allow_lossy=True, jobs=read_whole(two)
+    )
+    with pytest.raises(Crash):
+        again(target=two.hooked("b", die))
+    two.insert("b", {"id": 78})
+    assert again(target=two.env("b")).rows == len(two.rows("a"))
+    assert {"id": 78, "v": None} in two.rows("b"), "restored a second time"
 
 
 def crash() -> None:

@@ -53,15 +53,6 @@ def may_have_files_since(store: ReadStore, version: int) -> bool:
         return True
 
 
-def has_files_of(store: ReadStore, version: int) -> bool:
-    """Return whether the table has the files of ``version`` again, or still, whatever came and went. Raises as ``commits`` does."""
-    differ: set[FileId] = set()
-    for commit in commits(store, version):
-        differ ^= {file_id(file) for file in commit.removes}
-        differ ^= {file_id(file) for file in commit.adds}
-    return not differ
-
-
 def rows_changed_since(store: ReadStore, version: int) -> bool:
     """Return whether any commit after ``version`` added or took away rows. Raises as ``commits`` does."""
     return any(commit.changes_rows for commit in commits(store, version))

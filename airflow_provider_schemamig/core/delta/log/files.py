@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
-from airflow_provider_schemamig.core.delta.errors import LogDamaged
+from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import list_log
@@ -57,6 +57,14 @@ def active_files(store: ReadStore, version: int, *, statistics: bool = False) ->
         for added in commit.adds:
             found[file_id(added)] = added
     return found
+
+
+def has_files_of(store: ReadStore, version: int) -> bool:
+    """Return whether the table has the files of ``version`` again, or still; False also where that version's history is gone."""
+    try:
+        return active_files(store, version).keys() == active_files(store, list_log(store).version).keys()
+    except LogTruncated:
+        return False
 
 
 def absolute_paths(store: ReadStore, version: int) -> frozenset[str]:

@@ -363,6 +363,7 @@ class Deployment:
     promoted_with: str | None = None
     promoted_from: str | None = None
     rejected: Rejection | None = None
+    cancelled_by: str | None = None
 
     @property
     def key(self) -> str:

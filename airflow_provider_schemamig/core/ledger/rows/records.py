@@ -131,6 +131,8 @@ class Deployment:
     promoted_from: str | None = None
     #: Nobody promotes it unless the gate asks anew and gets a yes.
     rejected: Rejection | None = None
+    #: In whose name a person cancelled it; None also where a clean-up did, or a claim of another plan.
+    cancelled_by: str | None = None
 
     @property
     def key(self) -> str:

@@ -147,30 +147,34 @@ def restore(
     stream, now = ends.stream(collection), pendulum.now("UTC")
     known = read_state(target, stream)
     before = _done_before(ends, collection, wish)
-    if before is not None and known is not None and known.error is not None and known.updated_at > before[1]:
+    if before is not None and known is not None and known.error is not None and _is_told(known, before):
         before = None  # what stopped the stream after that restore takes another one
-    done, at = before or (try_restore(ends, collection, wish, jobs), None)
+    done = before or try_restore(ends, collection, wish, jobs)
     known = read_state(target, stream)
-    if at is not None:
+    if before is not None:
         listen(Event("restore", collection, note=f"done before under the same claim, as version {done.table_version} of the table"))
-        if known is not None and known.updated_at > at:  # the stream has gone on since
+        if known is not None and _is_told(known, before):  # the stream has gone on since
             return done
     known = known or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
     write_state(target, replace(restored_at(known, done), updated_at=now))
     return done
 
 
-def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> tuple[RestoredRows, pendulum.DateTime] | None:
-    """Return what the stream's last restore was, and when, if it was made under the same claim: by a try that could not say so any more."""
+def _is_told(known: StreamState, done: RestoredRows) -> bool:
+    """Return whether a stream's state is of after a restore: it says so, or is further on. Clocks of two machines say nothing."""
+    return known.restored_as == done.table_version or (known.shard == done.shard and known.checkpoint >= done.version)
+
+
+def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> RestoredRows | None:
+    """Return what the stream's last restore was, if it was made under the same claim: by a try that could not say so any more."""
     if wish.claim_id is None or collection not in ends.target.state.objects:
         return None
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     try:
         for commit in commits_since_restore(ends.stream(collection), table):
             if commit.is_restore and commit.about.get("claim_id") == wish.claim_id:
-                about, made = commit.about, read_commit(table.store, commit.version)
-                rows, at = int(made.info["operationParameters"]["rows"]), pendulum.from_timestamp((made.milliseconds or 0) / 1000)
-                return RestoredRows(ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"])), at
+                about, rows = commit.about, int(read_commit(table.store, commit.version).info["operationParameters"]["rows"])
+                return RestoredRows(ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"]))
     except LogTruncated:  # it was longer ago than the tries of a task lie apart
         pass
     return None
@@ -388,4 +392,5 @@ def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
     """Return the stream's object without what stopped it or let it wait."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, commit_hash=done.commit_hash)
+    state = replace(state, restored_as=done.table_version)
     return replace(state, behind_since=None, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

@@ -255,8 +255,8 @@ def _known_plans(env: EnvironmentRoot) -> _KnownPlans:
 
 #: What to do about a deployment that is over.
 CLAIM_ANEW = (
-    "If it is still wanted, start it under another claim: in Airflow a new run, on the command line `schemamig preflight` (with another "
-    "--claim-id, if it had one)."
+    "If it is still wanted, start it under another claim: in Airflow a new run, on the command line `schemamig preflight`, `upgrade` or "
+    "`alter` (with another --claim-id, if it had one)."
 )
 _ENDS_ROLLBACK = "Run `schemamig rollback` again, which goes on where it stopped; or `schemamig upgrade`, which goes on with the release."
 #: The states in which a deployment's own tasks run.

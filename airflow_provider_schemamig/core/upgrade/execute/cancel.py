@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from airflow_provider_schemamig.core.ledger.history import here
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
@@ -31,7 +32,9 @@ def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener)
         deployment = deployment_of(state, generation)
         if deployment.state not in (DeploymentState.CLAIMED, *_OVER):
             raise WrongState(generation=generation, state=deployment.state.value, task="cancel", first=_ROLL_BACK)
-        return [Put(replace(deployment, state=DeploymentState.CANCELLED))] if deployment.state is DeploymentState.CLAIMED else []
+        if deployment.state is DeploymentState.ROLLED_BACK or deployment.cancelled_by is not None:
+            return []
+        return [Put(replace(deployment, state=DeploymentState.CANCELLED, cancelled_by=env.who or here()))]
 
     state = ledger.transact(give_up)
     shards = [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]
@@ -40,4 +43,13 @@ def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener)
     ledger.transact(functools.partial(forget_shards, {shard.shard for shard in shards}))
     state = ledger.state()
     at = state.release_version  # not the claim's source: one that is over may be of long ago
-    return Outcome(at, at, generation, None, deleted.results, pending_holds(state), deleted.notes)
+    return Outcome(at, at, generation, None, deleted.results, pending_holds(state), (*deleted.notes, *_goes_on(state, generation)))
+
+
+def _goes_on(state: State, generation: Generation) -> Iterator[str]:
+    """Say which generation goes on under the claim of one that a later plan replaced."""
+    claim_id = state.deployments[generation].claim_id
+    for other in state.deployments.values():
+        if other.claim_id == claim_id and other.state is DeploymentState.CLAIMED:
+            way = f"`schemamig cancel --generation {other.generation}` gives it up, too"
+            yield f"generation {other.generation} was claimed since under the same claim, and goes on: {way}"

@@ -100,21 +100,29 @@ class OldTableForgets(Refusal):
 
 
 class OldTableChanged(Refusal):
-    """Others took rows out of the table that a rollback would go back to, or brought older ones back: RESTORE gets through a seal.
+    """Others changed rows or columns of the table that a rollback would go back to: RESTORE gets through a seal.
 
-    ``version``: the one at which it had its rows and its seal."""
+    ``version``: the one at which it had all of them; None where its log does not tell that any more."""
 
     code = "old_table_changed"
-    message = (
-        "others took rows out of the table before the release, at {uri}, or brought older ones back, since its version {version}, the "
-        "last one of ours. Nothing was changed."
-    )
-    next_action = (
-        "Run RESTORE TABLE delta.`{uri}` TO VERSION AS OF {version} in Spark, which brings its rows and its seal back and takes out what "
-        "others wrote there since, then roll back; or stay at the release."
-    )
     uri: str
-    version: int
+    version: int | None
+
+    @property
+    def message(self) -> str:
+        what = f"others took rows or columns out of the table before the release, at {self.uri}, or brought older ones back"
+        if self.version is None:
+            return f"{what}, or may have: its log was cleaned up and does not tell how it was sealed. Nothing was changed."
+        return f"{what}, since its version {self.version}, the last one of ours. Nothing was changed."
+
+    @property
+    def next_action(self) -> str:
+        if self.version is None:
+            return "Stay at the release; or restore that folder from a backup of after the release's commit, and roll back then."
+        return (
+            f"Run RESTORE TABLE delta.`{self.uri}` TO VERSION AS OF {self.version} in Spark, which brings back all that it had then, and "
+            "takes out what others wrote there since; then roll back. Or stay at the release."
+        )
 
 
 class Unmanaged(Refusal):

@@ -9,7 +9,6 @@ from datetime import timedelta
 
 import pendulum
 
-from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
@@ -58,7 +57,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
 
     def decide(state: State) -> Sequence[Update]:
         _check_readable(state)
-        _check_not_taken_back(ledger, state, request)
+        _check_not_taken_back(state, request)
         _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
         if known is not None and known.rejected is None and _has_plan(ledger, state, known, plan):
@@ -116,20 +115,16 @@ def _check_readable(state: State) -> None:
         tuple(rows.values())
 
 
-def _check_not_taken_back(ledger: LedgerReader, state: State, request: Claim) -> None:
+def _check_not_taken_back(state: State, request: Claim) -> None:
     """Raise WrongState for a claim whose deployment was rolled back or cancelled: a retry does not do again what a person took back.
 
-    A clean-up cancels what a later deployment went past, too. That may be claimed again, where the audit log says nothing of a person.
+    What a clean-up cancelled, because a later deployment went past it, or a claim of another plan did may be claimed again.
     """
     own = [deployment for deployment in state.deployments.values() if deployment.claim_id == request.claim_id]
     found = next((deployment for deployment in own if deployment.state is DeploymentState.ROLLED_BACK), None)
     newest = max(own, key=lambda deployment: deployment.generation, default=None)
-    if found is None and newest is not None and newest.state is DeploymentState.CANCELLED:
-        is_passed = state.leader is not None and state.leader.generation > newest.generation
-        by_person = not is_passed or any(
-            (entry.what, entry.generation) == ("cancel", newest.generation) for entry in read_history(ledger.env)
-        )
-        found = newest if by_person else None
+    if found is None and newest is not None and newest.cancelled_by is not None:
+        found = newest
     if found is not None:
         state_now = "rolled back" if found.state is DeploymentState.ROLLED_BACK else "cancelled"
         raise WrongState(generation=found.generation, state=state_now, task="an upgrade under its claim", first=CLAIM_ANEW)

@@ -15,13 +15,13 @@ from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGET
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.transfer.exactly_once import version_before_loss
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableChanged, OldTableForgets, OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
+from airflow_provider_schemamig.core.upgrade.rollback.old_tables import version_to_restore
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -113,8 +113,8 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield another_table(store, head, row.collection)
         elif head is not None and row.shard in needed and not _has_seal(store, row, head):
             yield OldTableMissing(collection=row.collection, uri=store.location.uri, sealed_version=row.sealed_version)
-        elif head is not None and (version := _version_before_loss(store, row, head, hold)) is not None:
-            yield OldTableChanged(collection=row.collection, uri=store.location.uri, version=version)
+        elif head is not None and (changed := _changed_by_others(store, row, head, hold)) is not None:
+            yield changed
         elif head is not None and (unwritable := _unwritable(head)) is not None:
             unwritable.collection = row.collection
             yield unwritable
@@ -140,19 +140,20 @@ def _has_seal(store: ReadStore, row: Shard, head: Head) -> bool:
         return True
 
 
-def _version_before_loss(store: ReadStore, row: Shard, head: Head, hold: Hold) -> int | None:
-    """Return the version at which a table that the release retired had its rows, if others took some since; None if nobody can tell.
+def _changed_by_others(store: ReadStore, row: Shard, head: Head, hold: Hold) -> OldTableChanged | None:
+    """Return why a table that the release retired is not as it was sealed: others took rows out of it since, or brought older ones back.
 
-    A rollback that was begun had opened it, and then its writers may do as they like.
+    Where the log was cleaned up, one that others opened may lack any row.
     """
-    if row.state is not ShardState.RETIRED or hold.state is not HoldState.OPEN:
+    if row.state is not ShardState.RETIRED or row.sealed_version is None or head.version <= row.sealed_version:
         return None
-    if row.sealed_version is None or head.version <= row.sealed_version:
-        return None
+    uri = store.location.uri
     try:
-        return version_before_loss(store, row.sealed_version)
+        version = version_to_restore(store, row.sealed_version)
     except LogTruncated:
-        return None
+        is_open = head.sealed_for is None and hold.state is HoldState.OPEN
+        return OldTableChanged(collection=row.collection, uri=uri, version=None) if is_open else None
+    return None if version is None else OldTableChanged(collection=row.collection, uri=uri, version=version)
 
 
 def _unwritable(head: Head) -> SchemamigError | None:

@@ -8,9 +8,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from airflow_provider_schemamig.core.delta.commit.seal import seal, seal_name, unseal
+from airflow_provider_schemamig.core.delta.commit.seal import is_unsealed_by_us, seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     Hold,
@@ -24,7 +23,6 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
-from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
@@ -152,23 +150,13 @@ def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardI
 
 def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
     store = table_store(leader.env, leader.state, shard)
-    head = read_head(store)
-    if head.sealed_for is not None or not _is_unsealed_by_us(leader, shard, store):
+    head, sealed_version = read_head(store), leader.state.shards[shard].sealed_version
+    is_ours = False
+    with contextlib.suppress(LogTruncated):
+        is_ours = sealed_version is None or is_unsealed_by_us(store, sealed_version)
+    if head.sealed_for is not None or not is_ours:
         opened = unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)
         require_durable(swap.collection, [opened])
-
-
-def _is_unsealed_by_us(leader: LeaderView, shard: ShardId, store: Store) -> bool:
-    """Return whether the way back opened a retired table, with all that its commit says; others can open it by RESTORE."""
-    sealed_version = leader.state.shards[shard].sealed_version
-    if sealed_version is None:
-        return True
-    try:
-        actions = [commit.about["action"] for commit in commits(store, sealed_version) if commit.about is not None]
-    except LogTruncated:
-        return False
-    of_seals = [action for action in actions if action in ("seal", "settle", "unseal")]
-    return of_seals[-1:] == ["unseal"]
 
 
 def return_to_release(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:

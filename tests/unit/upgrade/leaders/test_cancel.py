@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
-from tests.support.lake import Lake, no_spark
+from tests.support.lake import Crash, Lake, no_spark
 from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, refused, releases, two_releases, whole
 
@@ -233,3 +233,38 @@ def test_a_generation_that_is_over_is_not_approved(tmp_path: Path) -> None:
     commands.rollback(lake.env, jobs=no_spark)
     with refused("wrong_state"):
         commands.approve(lake.env, Generation(2), lake.state.deployments[Generation(2)].plan_digest)
+
+
+def test_a_claim_whose_cancel_was_killed_is_not_made_after_what_led_since(tmp_path: Path) -> None:
+    """It dies after its first append: what it says of the generation is all in that one. The audit log is not asked."""
+    folders = releases(
+        tmp_path,
+        *(
+            (f"CREATE TABLE t ({columns});", 'evolution("t")' if "," in columns else "")
+            for columns in ("a INT", "a INT, b INT", "a INT, b INT, c INT")
+        ),
+    )
+    lake = deployed(tmp_path, *folders[:2])
+    given_up = claimed(lake, folders[2], claim_id="X")
+
+    def die(at: str, what: str, key: str) -> None:
+        if at == "after":
+            raise Crash(key)
+
+    with pytest.raises(Crash):
+        commands.cancel(replace(lake.env, on_write=die), given_up, jobs=no_spark)
+    assert lake.state.deployments[given_up].state is DeploymentState.CANCELLED
+    lake.upgrade(folders[1], claim_id="Y")
+    with refused("wrong_state") as errors:
+        commands.preflight(lake.env, folders[2], jobs=no_spark, claim_id="X")
+    assert "`schemamig preflight`, `upgrade` or `alter`" in errors[0].next_action
+
+
+def test_cancel_of_a_generation_that_a_later_plan_replaced_says_what_goes_on(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE t (a INT);", "CREATE TABLE t (a INT, b INT);", 'evolution("t")')
+    first = claimed(lake, lake.second, claim_id="X")
+    other = releases(tmp_path / "edited", ("CREATE TABLE t (a INT);", ""), ("CREATE TABLE t (a INT, c INT);", 'evolution("t")'))[1]
+    second = claimed(lake, other, claim_id="X")
+    (note,) = commands.cancel(lake.env, first, jobs=no_spark).notes
+    way = f"`schemamig cancel --generation {second}` gives it up, too"
+    assert note == f"generation {second} was claimed since under the same claim, and goes on: {way}"

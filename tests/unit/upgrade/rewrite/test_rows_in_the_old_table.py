@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.spark.errors import SparkJobFailed
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from tests.support.bytes import unwritten
-from tests.support.lake import Lake, no_spark
+from tests.support.lake import Crash, Lake, no_spark
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.rewritten import DOWN_KEYED, QUERIES, UP_KEYED, jobs, make_rewritten, upgrade
@@ -183,6 +184,118 @@ def test_files_of_the_old_table_that_others_rearranged_are_a_way_back(tmp_path: 
     lake, old, _ = retired(tmp_path, kind)
     tables.optimize(old)
     assert commands.status(lake.env).drifted == ()
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after an upgrade"])
+def test_rows_that_a_restore_took_during_a_rollback_that_was_killed_are_no_way_back(tmp_path: Path, kind: str, again: bool) -> None:
+    """It had begun, and had not opened the old table yet. The upgrade seals that over the RESTORE, which makes it no better."""
+    lost = 0
+    for moment in range(1, 12):
+        lake, old, older = retired(tmp_path / str(moment), kind)
+        left = [moment]
+
+        def die(at: str, what: str, key: str, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash(f"{at} {what} {key}")
+
+        with contextlib.suppress(Crash):
+            commands.rollback(replace(lake.env, on_write=die), jobs=no_spark)
+        sealed = tables.newest(old)
+        if not tables.snapshot(old).sealed:
+            break
+        tables.restore(old, older)
+        if again:
+            commands.upgrade(lake.env, lake.second, jobs=no_spark)
+        with refused("old_table_changed", "t") as errors:
+            commands.rollback(lake.env, jobs=no_spark)
+        assert f"TO VERSION AS OF {sealed} in Spark" in errors[0].next_action
+        tables.restore(old, sealed)
+        commands.rollback(lake.env, jobs=no_spark)
+        assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+        whole(lake)
+        lost += 1
+    assert lost > 3
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_an_old_table_whose_log_was_cleaned_up_after_a_restore_is_no_way_back(tmp_path: Path, is_written: bool) -> None:
+    lake, old, older = retired(tmp_path, "replacement")
+    tables.restore(old, older)
+    if is_written:
+        tables.insert(old, [{"id": 4}])
+    clean(old)
+    with unwritten(lake.env), refused("old_table_changed", "t") as errors:
+        commands.rollback(lake.env, jobs=no_spark)
+    assert "RESTORE" not in errors[0].next_action, "no log has that version any more"
+
+
+def test_files_that_were_rearranged_before_a_restore_there_and_back_are_a_way_back(tmp_path: Path) -> None:
+    lake, old, older = retired(tmp_path, "replacement")
+    rearranged = tables.optimize(old)
+    tables.restore(old, older)
+    tables.restore(old, rearranged)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+def test_rows_that_a_rollback_brought_back_and_a_restore_took_out_are_asked_for(tmp_path: Path) -> None:
+    """The rollback is killed after it brought rows back, and somebody restores the old table to where it was sealed."""
+    found = make_rewritten(tmp_path)
+    old = found.path("keyed")
+    upgrade(found, found.env, jobs())
+    sealed = tables.newest(old)
+    found.insert("keyed", [{"id": 900, "v": 9}])
+    dying = jobs()
+
+    def after(job: str, request: Mapping[str, Any]) -> None:
+        if any(row["id"] == 900 for row in tables.snapshot(old).rows):
+            raise Crash("the worker is killed")
+
+    dying.after = after
+    with pytest.raises(Crash):
+        commands.rollback(found.env, jobs=dying)
+    brought = tables.newest(old)
+    wanted = sorted(map(repr, tables.snapshot(old).rows))
+    tables.restore(old, sealed)
+    with refused("old_table_changed", "keyed") as errors:
+        commands.rollback(found.env, jobs=jobs())
+    assert f"TO VERSION AS OF {brought} in Spark" in errors[0].next_action
+    tables.restore(old, brought)
+    commands.rollback(found.env, jobs=jobs())
+    assert sorted(map(repr, tables.snapshot(old).rows)) == wanted
+    found.check_clean()
+
+
+def test_an_old_table_with_columns_of_another_release_is_no_way_back(tmp_path: Path) -> None:
+    lake, old, _ = retired(tmp_path, "replacement")
+    sealed = tables.newest(old)
+    schema = tables.snapshot(old).metadata["schemaString"]
+    tables.alter(old, schemaString=schema.replace('"id"', '"key"'))
+    with unwritten(lake.env), refused("old_table_changed", "t"):
+        commands.rollback(lake.env, jobs=no_spark)
+    tables.restore(old, sealed)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+def test_files_that_were_added_again_are_counted_once(tmp_path: Path) -> None:
+    """A backfill of row tracking adds each file again and removes none: the RESTORE to nothing after it is seen, and the one back."""
+    lake, old, _ = retired(tmp_path, "replacement")
+    base = tables.snapshot(old)
+    info = {"timestamp": 1, "operation": "ROW TRACKING BACKFILL"}
+    tables.put(old, base.version, [{"commitInfo": info}, *({"add": {**add, "dataChange": False}} for add in base.files.values())])
+    tables.restore(old, 0)
+    assert tables.snapshot(old).rows == []
+    with unwritten(lake.env), refused("old_table_changed", "t"):
+        commands.rollback(lake.env, jobs=no_spark)
+    tables.restore(old, base.version)
     commands.rollback(lake.env, jobs=no_spark)
     assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
     whole(lake)
