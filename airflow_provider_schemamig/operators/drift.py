@@ -108,7 +108,6 @@ class AdoptOperator(DocumentOperator):
         from airflow_provider_schemamig.core import commands
 
         folder, create = release_folder(self.release, context), as_flag("create", self.create)
-        tables = as_mapping("tables", self.tables, "a mapping of names to URIs")
-        for name, place in tables.items():
-            as_place(f"the table of {name}", place, "a URI or an absolute path")
-        return commands.adopt(self.hook.environment, folder, list(tables.items()), create=create).to_json()
+        given = as_mapping("tables", self.tables, "a mapping of names to URIs")
+        tables = [(name, as_place(f"the table of {name}", place, "a URI or an absolute path")) for name, place in given.items()]
+        return commands.adopt(self.hook.environment, folder, tables, create=create).to_json()

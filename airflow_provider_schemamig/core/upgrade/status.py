@@ -179,7 +179,8 @@ def _foreign_commits(store: ReadStore, shard: Shard, newest: int) -> int:
     if shard.sealed_version is None or newest <= shard.sealed_version:
         return 0
     try:
-        return 0 if has_files_of(store, shard.sealed_version) else sum(1 for _ in foreign_commits(store, shard.sealed_version))
+        found = sum(1 for _ in foreign_commits(store, shard.sealed_version))
+        return 0 if found and has_files_of(store, shard.sealed_version) else found
     except LogTruncated:  # only a table that goes on being written to has its log cleaned up
         return newest - shard.sealed_version
 

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, commit_edited
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
-from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.metadata.edit import sealed, unsealed
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.storage import ReadStore, Store
+from airflow_provider_schemamig.core.storage import Store
 
 #: What a seal names where no shard has the rows.
 _NOWHERE = ShardId("nowhere")
@@ -46,13 +46,10 @@ def unsealed_head(head: Head, moved_to: str) -> Head:
     return replace(head, protocol=protocol, metadata=metadata)
 
 
-def is_unsealed_by_us(store: ReadStore, sealed_version: int) -> bool:
-    """Return whether the newest of our commits that seal or unseal a table, after the one that sealed it, opened it: others can by RESTORE.
-
-    Raises LogTruncated.
-    """
-    actions = [commit.about["action"] for commit in commits(store, sealed_version) if commit.about is not None]
-    return [action for action in actions if action in ("seal", "settle", "unseal")][-1:] == ["unseal"]
+def opens(commit: LogCommit) -> bool | None:
+    """Return whether a commit of ours opened a sealed table or closed it; None if it is another one: others open it by RESTORE."""
+    action = None if commit.about is None else commit.about["action"]
+    return action == "unseal" if action in ("seal", "settle", "unseal") else None
 
 
 def unseal(store: Store, head: Head, fence: Fence, tag: Tag, *, since: int, txns: Mapping[str, int] = MappingProxyType({})) -> Committed:

@@ -144,17 +144,18 @@ def restore(
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
-    stream, now = ends.stream(collection), pendulum.now("UTC")
-    known = read_state(target, stream)
-    before = _done_before(ends, collection, wish)
-    if before is not None and known is not None and known.error is not None and _is_told(known, before):
-        before = None  # what stopped the stream after that restore takes another one
-    done = before or try_restore(ends, collection, wish, jobs)
-    known = read_state(target, stream)
+    stream, before = ends.stream(collection), _done_before(ends, collection, wish)
     if before is not None:
-        listen(Event("restore", collection, note=f"done before under the same claim, as version {done.table_version} of the table"))
-        if known is not None and _is_told(known, before):  # the stream has gone on since
-            return done
+        known = read_state(target, stream)
+        is_told = known is not None and _is_told(known, before)
+        if is_told and known is not None and known.error is not None:
+            before = None  # what stopped the stream after that restore takes another one
+        else:
+            listen(Event("restore", collection, note=f"done before under the same claim, as version {before.table_version} of the table"))
+            if is_told:  # the stream has gone on since
+                return before
+    done = before or try_restore(ends, collection, wish, jobs)
+    known, now = read_state(target, stream), pendulum.now("UTC")
     known = known or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
     write_state(target, replace(restored_at(known, done), updated_at=now))
     return done

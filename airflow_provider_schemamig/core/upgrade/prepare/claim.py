@@ -121,10 +121,9 @@ def _check_not_taken_back(state: State, request: Claim) -> None:
     What a clean-up cancelled, because a later deployment went past it, or a claim of another plan did may be claimed again.
     """
     own = [deployment for deployment in state.deployments.values() if deployment.claim_id == request.claim_id]
-    found = next((deployment for deployment in own if deployment.state is DeploymentState.ROLLED_BACK), None)
-    newest = max(own, key=lambda deployment: deployment.generation, default=None)
-    if found is None and newest is not None and newest.cancelled_by is not None:
-        found = newest
+    newest = max((deployment.generation for deployment in own), default=None)
+    found = next((item for item in own if item.state is DeploymentState.ROLLED_BACK), None)
+    found = found or next((item for item in own if item.generation == newest and item.cancelled_by is not None), None)
     if found is not None:
         state_now = "rolled back" if found.state is DeploymentState.ROLLED_BACK else "cancelled"
         raise WrongState(generation=found.generation, state=state_now, task="an upgrade under its claim", first=CLAIM_ANEW)

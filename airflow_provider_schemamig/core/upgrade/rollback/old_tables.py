@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, file_id
+from airflow_provider_schemamig.core.delta.commit.seal import opens
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
@@ -47,16 +48,15 @@ class _OldTable:
         self._files = (self._files - {file_id(file) for file in commit.removes}) | {file_id(file) for file in commit.adds}
         if commit.metadata is not None:
             self._schema = _columns(commit.metadata)
-        is_ours = commit.about is not None
-        if commit.about is not None and commit.about["action"] in ("seal", "settle", "unseal"):
-            self._is_open = commit.about["action"] == "unseal"
+        is_ours, opened = commit.about is not None, opens(commit)
+        self._is_open = self._is_open if opened is None else opened
         if is_ours or (self._is_open and not commit.restores):
             if not was_changed:
                 self._keep(commit.version if is_ours else self.good)
-        elif not commit.changes_rows:
-            self._same_rows |= {self._files} if had_same_rows else set()
-        else:
+        elif commit.changes_rows:
             self._rows_moved |= bool(commit.removes or commit.restores)
+        elif had_same_rows:
+            self._same_rows.add(self._files)
 
     def _keep(self, version: int) -> None:
         self.good, self._good_schema = version, self._schema

@@ -8,8 +8,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from airflow_provider_schemamig.core.delta.commit.seal import is_unsealed_by_us, seal, seal_name, unseal
+from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     Hold,
@@ -23,6 +24,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
@@ -150,13 +152,19 @@ def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardI
 
 def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
     store = table_store(leader.env, leader.state, shard)
-    head, sealed_version = read_head(store), leader.state.shards[shard].sealed_version
-    is_ours = False
-    with contextlib.suppress(LogTruncated):
-        is_ours = sealed_version is None or is_unsealed_by_us(store, sealed_version)
-    if head.sealed_for is not None or not is_ours:
+    head = read_head(store)
+    if head.sealed_for is not None or not _is_opened_by_us(store, leader.state.shards[shard].sealed_version):
         opened = unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)
         require_durable(swap.collection, [opened])
+
+
+def _is_opened_by_us(store: Store, sealed_version: int | None) -> bool:
+    """Return whether the way back opened a retired table, with all that its commit says; False also where its log does not tell."""
+    if sealed_version is None:
+        return True
+    with contextlib.suppress(LogTruncated):
+        return [found for commit in commits(store, sealed_version) if (found := opens(commit)) is not None][-1:] == [True]
+    return False
 
 
 def return_to_release(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:

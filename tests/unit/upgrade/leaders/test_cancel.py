@@ -22,10 +22,15 @@ from tests.support.tables import foreign
 from tests.support.upgrades import claimed, deployed, expanded, refused, releases, two_releases, whole
 
 
+def growing(folder: Path, number: int) -> list[Path]:
+    """So many releases of one table, each with a column more."""
+    schemas = [f"CREATE TABLE t (id BIGINT{''.join(f', {name} INT' for name in 'abc'[:more])});" for more in range(number)]
+    return list(releases(folder, *((schema, 'evolution("t")' if more else "") for more, schema in enumerate(schemas))))
+
+
 @pytest.mark.parametrize("ends_as", ["promoted", "committed", "rolled_back"])
 def test_the_generation_that_took_over_is_left_alone(tmp_path: Path, ends_as: str) -> None:
-    schemas = [f"CREATE TABLE t (id BIGINT{more});" for more in ("", ", a INT", ", a INT, b INT", ", a INT, b INT, c INT")]
-    folders = releases(tmp_path, *((schema, 'evolution("t")' if number else "") for number, schema in enumerate(schemas)))
+    folders = growing(tmp_path, 4)
     lake = deployed(tmp_path, folders[0], folders[1])
     lake.upgrade(folders[1])
     given_up = expanded(lake, folders[2], claim_id="one")
@@ -237,22 +242,12 @@ def test_a_generation_that_is_over_is_not_approved(tmp_path: Path) -> None:
 
 def test_a_claim_whose_cancel_was_killed_is_not_made_after_what_led_since(tmp_path: Path) -> None:
     """It dies after its first append: what it says of the generation is all in that one. The audit log is not asked."""
-    folders = releases(
-        tmp_path,
-        *(
-            (f"CREATE TABLE t ({columns});", 'evolution("t")' if "," in columns else "")
-            for columns in ("a INT", "a INT, b INT", "a INT, b INT, c INT")
-        ),
-    )
+    folders = growing(tmp_path, 3)
     lake = deployed(tmp_path, *folders[:2])
     given_up = claimed(lake, folders[2], claim_id="X")
 
-    def die(at: str, what: str, key: str) -> None:
-        if at == "after":
-            raise Crash(key)
-
     with pytest.raises(Crash):
-        commands.cancel(replace(lake.env, on_write=die), given_up, jobs=no_spark)
+        commands.cancel(lake.crashing_at(1), given_up, jobs=no_spark)
     assert lake.state.deployments[given_up].state is DeploymentState.CANCELLED
     lake.upgrade(folders[1], claim_id="Y")
     with refused("wrong_state") as errors:

@@ -196,15 +196,8 @@ def test_rows_that_a_restore_took_during_a_rollback_that_was_killed_are_no_way_b
     lost = 0
     for moment in range(1, 12):
         lake, old, older = retired(tmp_path / str(moment), kind)
-        left = [moment]
-
-        def die(at: str, what: str, key: str, left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] < 0:
-                raise Crash(f"{at} {what} {key}")
-
         with contextlib.suppress(Crash):
-            commands.rollback(replace(lake.env, on_write=die), jobs=no_spark)
+            commands.rollback(lake.crashing_at(moment), jobs=no_spark)
         sealed = tables.newest(old)
         if not tables.snapshot(old).sealed:
             break
