@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_schemamig.core.storage import log_stores
 from tests.support.airflow import home as airflow_home
 from tests.support.airflow.killing import KillingRuns
 from tests.support.stores.object_servers import ObjectServer, s3_server
@@ -27,7 +28,8 @@ def airflow_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KillingRu
 
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
-    """A real S3 server, which the usual variables lead to."""
+    """A real S3 server, which the usual variables lead to, and of whose commits this process knows nothing: each has the same bucket."""
+    monkeypatch.setattr(log_stores, "_newest", {})
     with s3_server(tmp_path / "server") as found:
         for name, value in found.variables.items():
             monkeypatch.setenv(name, value)

@@ -9,15 +9,17 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_schemamig.core.ledger import file_lock
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerReader
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from tests.unit.ledger.samples import commit_ids
+from tests.unit.ledger.samples import commit_ids, counter, elsewhere
 
 PROCESSES = 8
 KILLS = 30
@@ -128,3 +130,27 @@ def test_killed_at_any_moment(tmp_path: Path, kills_wanted: int) -> None:
     # Who is killed between the two steps of a put (stage, link) leaves what it staged; nobody lists that, nor Delta's readers.
     staged = [name for name in (lake / "_schemamig/ledger/_delta_log").iterdir() if name.suffix != ".json"]
     assert len(staged) <= kills_wanted and all(name.suffix == ".tmp" for name in staged), staged
+
+
+@pytest.mark.parametrize(("uri", "waits"), [("memory://{}/lake", True), ("{}", False)], ids=["an object store", "a disk, which has a lock"])
+def test_a_writer_that_alone_has_appended_for_long_leaves_gaps_to_others(
+    uri: str, waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wins knows the state, and wins again; a command that appends a dozen times never waits."""
+    gaps: list[float] = []
+    monkeypatch.setattr(file_lock, "time", SimpleNamespace(sleep=gaps.append, monotonic=time.monotonic))
+    writer = LedgerWriter(EnvironmentRoot.open(uri.format(tmp_path if uri == "{}" else tmp_path.name)))
+    writer.create("one")
+
+    def append(writer: LedgerWriter, times: int) -> int:
+        """Return how many gaps it left."""
+        gaps.clear()
+        for _ in range(times):
+            writer.transact(lambda state: [Put(counter(state.version))])
+        return sum(gap > 0 for gap in gaps)
+
+    assert append(writer, 16) == 0
+    assert append(writer, 4) == (3 if waits else 0)
+    append(LedgerWriter(elsewhere(writer.env)), 1)
+    assert append(writer, 1) == (1 if waits else 0), "of the other's commit it knows as soon as it has read"
+    assert append(writer, 15) == 0
