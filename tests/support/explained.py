@@ -185,8 +185,15 @@ def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: S
     return number if _columns(before) == _columns(after) else None  # a swap brings column mapping, and that stays
 
 
-def _columns(head: Head) -> list[tuple[str, object]]:
-    return [(field["name"], field["type"]) for field in head.schema["fields"]]
+def _columns(head: Head) -> object:
+    return _without_metadata(head.schema["fields"])
+
+
+def _without_metadata(part: object) -> object:
+    """Return names and types alone: a swap brings column mapping, whose ids stand beside each field, at any depth."""
+    if isinstance(part, Mapping):
+        return {key: _without_metadata(value) for key, value in part.items() if key not in ("metadata", "nullable")}
+    return [_without_metadata(value) for value in part] if isinstance(part, list) else part
 
 
 def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:
