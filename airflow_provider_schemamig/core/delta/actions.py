@@ -32,6 +32,11 @@ def file_id(file: RawAction) -> FileId:
     return unquote(str(file["path"]), errors="surrogateescape"), identity
 
 
+def size_bytes(file: RawAction) -> int:
+    """Return the size of an ``add`` action's file; 0 where its writer left it away."""
+    return int(file.get("size") or 0)
+
+
 class LogCommit:
     """Commit ``version`` of the table at ``uri``, from the bytes of its JSON file. Actions are Delta's own objects, all keys kept."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_schemamig.core.delta.actions import RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import RawAction, file_id, size_bytes
 from airflow_provider_schemamig.core.delta.commit.append import Appended
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
@@ -223,4 +223,4 @@ def _age(file: RawAction) -> int:
 
 
 def _bytes(files: Iterable[RawAction]) -> int:
-    return sum(int(file.get("size") or 0) for file in files)
+    return sum(map(size_bytes, files))

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.actions import RawAction, size_bytes
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.spark.errors import ConcurrentTransaction, FillSuperseded
@@ -40,7 +40,7 @@ def copy(
     head = read_head(store, version)
     reached = position(transfer.target_store(env), transfer.chain, 0)
     report(reached.at, len(files), reached.rows)
-    ends = list(accumulate((int(file.get("size") or 0) for file in files), initial=0))
+    ends = list(accumulate(map(size_bytes, files), initial=0))
     size = _first_batch(files, ends[-1], rows_per_second)
     while reached.at < len(files):
         control = pace.begin("copy", transfer.collection)

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, size_bytes
 from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag, label_of
@@ -134,7 +134,7 @@ def rewrite_files(
         raise
     # After any other error the files may be the table's; if they are not, they are VACUUM's, like those of a killed process.
     end_table(store, folder)
-    size = sum(int(file.get("size") or 0) for file in files)
+    size = sum(map(size_bytes, files))
     return Rewritten(len(files), size, rows, appended.version), appended
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, size_bytes
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -97,4 +97,4 @@ def _schema_at(entries: Sequence[SchemaEntry], version: int | None) -> SchemaEnt
 
 
 def _share(schema_id: SchemaId, files: Sequence[RawAction]) -> Share:
-    return Share(schema_id, len(files), sum(int(file.get("size") or 0) for file in files), rows_in_files(files))
+    return Share(schema_id, len(files), sum(map(size_bytes, files)), rows_in_files(files))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_schemamig.core.delta.actions import size_bytes
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.ledger.rows import Hold
@@ -76,7 +77,7 @@ def _bytes(env: EnvironmentRoot, state: State, shard: ShardId) -> int | None:
 @functools.lru_cache(maxsize=1024)
 def _bytes_at(env: EnvironmentRoot, uri: str, table_id: str, version: int) -> int:
     """Return the bytes of a version's files, read once a process: ``status --watch`` asks for the same ones every two seconds."""
-    return sum(int(add.get("size") or 0) for add in active_files(env.table_store(uri, table_id), version).values())
+    return sum(map(size_bytes, active_files(env.table_store(uri, table_id), version).values()))
 
 
 def _share(table: Declaration, paths: tuple[ColumnPath, ...]) -> float:
