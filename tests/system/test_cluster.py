@@ -120,6 +120,10 @@ class Lake:
         assert sum(row["n"] for row in rows(self.table("stats"))) >= ROWS
 
 
+#: What delta-rs says of an append in flight at the seal, and of one after it.
+REFUSED = ("metadata changed", "validation check failed")
+
+
 @dataclass
 class Writer:
     """Appends a row to the old table of ``events`` again and again, until it is refused; knows which ones were acknowledged."""
@@ -184,7 +188,7 @@ def test_one_driver_that_takes_40_s_to_start_serves_a_whole_upgrade_under_a_writ
     assert cluster.submits() - before == 1
     assert blocked_seconds(document) < 60
     assert writer.written > 5, "it was at work all the time"
-    assert "schemamig_moved_to" in writer.refused or "append" in writer.refused.lower() or not writer.refused, writer.refused
+    assert not writer.refused or any(words in writer.refused.lower() for words in REFUSED), writer.refused
     lake.check(writer.written)
 
 
