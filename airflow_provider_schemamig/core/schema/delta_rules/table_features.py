@@ -37,6 +37,8 @@ SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 DEFAULT_KEY = "CURRENT_DEFAULT"
 GENERATED = "delta.generationExpression"
 IDENTITY = "delta.identity.start"
+#: How far an identity column has counted. Each INSERT changes it, and no RESTORE takes it back.
+IDENTITY_REACHED = "delta.identity.highWaterMark"
 #: Of an identity column: whether a writer may give it values (BY DEFAULT) or not (ALWAYS).
 IDENTITY_GIVEN = "delta.identity.allowExplicitInsert"
 #: Keys of a column's metadata by which Delta computes its values.

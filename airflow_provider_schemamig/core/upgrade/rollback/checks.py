@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, d
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.rollback.old_tables import version_to_restore
+from airflow_provider_schemamig.core.upgrade.rollback.old_tables import version_to_restore, was_restored_last
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -143,7 +143,8 @@ def _has_seal(store: ReadStore, row: Shard, head: Head) -> bool:
 def _changed_by_others(store: ReadStore, row: Shard, head: Head, hold: Hold) -> OldTableChanged | None:
     """Return why a table that the release retired is not as it was sealed: others took rows out of it since, or brought older ones back.
 
-    Where the log was cleaned up, one that others opened may lack any row.
+    Where the log was cleaned up, nobody can tell that of a table with commits since. Only a rollback that has begun goes on, unless a
+    RESTORE is newer than its own commits: it asked before it began.
     """
     if row.state is not ShardState.RETIRED or row.sealed_version is None or head.version <= row.sealed_version:
         return None
@@ -151,8 +152,8 @@ def _changed_by_others(store: ReadStore, row: Shard, head: Head, hold: Hold) -> 
     try:
         version = version_to_restore(store, row.sealed_version)
     except LogTruncated:
-        is_open = head.sealed_for is None and hold.state is HoldState.OPEN
-        return OldTableChanged(collection=row.collection, uri=uri, version=None) if is_open else None
+        may_be = hold.state is HoldState.OPEN or was_restored_last(store)
+        return OldTableChanged(collection=row.collection, uri=uri, version=None) if may_be else None
     return None if version is None else OldTableChanged(collection=row.collection, uri=uri, version=version)
 
 

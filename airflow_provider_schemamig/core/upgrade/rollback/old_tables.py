@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, file_id
 from airflow_provider_schemamig.core.delta.commit.seal import opens
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import look_at_head
+from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
+from airflow_provider_schemamig.core.schema.delta_rules.table_features import IDENTITY_REACHED
 from airflow_provider_schemamig.core.storage import ReadStore
 
 
@@ -18,7 +22,7 @@ def version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
     """Return the version at which a retired table had its rows and columns, if others changed that since; None if it has them.
 
     What others only added counts for nothing, nor what they undid, nor files that were rearranged. While a rollback has the table open its
-    writers may do as they like, but for a RESTORE: that takes out what the rollback brought back, too. Raises LogTruncated.
+    writers may do as they like, but for a RESTORE to before: that takes out what the rollback brought back, too. Raises LogTruncated.
     """
     table = _OldTable(store, sealed_version)
     for commit in commits(store, sealed_version):
@@ -26,14 +30,24 @@ def version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
     return table.good if table.is_changed else None
 
 
+def was_restored_last(store: ReadStore) -> bool:
+    """Return whether a RESTORE of others' is newer than each commit of ours, as far as the log goes back."""
+    with contextlib.suppress(LogTruncated):
+        for version in range(list_log(store).version, -1, -1):
+            commit = read_commit(store, version)
+            if commit.about is not None or commit.restores:
+                return commit.about is None
+    return False
+
+
 class _OldTable:
-    """The table as its commits since the seal are replayed. ``good``: the newest version of ours to which nothing was changed."""
+    """The table as its commits since the seal are replayed. ``good``: the newest version with all that a way back needs."""
 
     def __init__(self, store: ReadStore, sealed_version: int) -> None:
         self.good = sealed_version
         self._files = frozenset(active_files(store, sealed_version))
-        #: All that have the rows of ``good``.
-        self._same_rows: set[frozenset[FileId]] = {self._files}
+        #: All that have the rows of ``good``, or of a version since our last commit that others left with more.
+        self._enough: set[frozenset[FileId]] = {self._files}
         self._schema = self._good_schema = _columns(look_at_head(store, sealed_version).metadata)
         self._rows_moved = False
         self._is_open = False
@@ -41,28 +55,39 @@ class _OldTable:
     @property
     def is_changed(self) -> bool:
         """Return whether rows were taken out or brought back since ``good``, or columns changed."""
-        return self._schema != self._good_schema or (self._rows_moved and self._files not in self._same_rows)
+        return self._schema != self._good_schema or (self._rows_moved and self._files not in self._enough)
 
     def take(self, commit: LogCommit) -> None:
-        was_changed, had_same_rows = self.is_changed, self._files in self._same_rows
+        was_changed, had_enough = self.is_changed, self._files in self._enough
         self._files = (self._files - {file_id(file) for file in commit.removes}) | {file_id(file) for file in commit.adds}
         if commit.metadata is not None:
             self._schema = _columns(commit.metadata)
-        is_ours, opened = commit.about is not None, opens(commit)
+        opened = opens(commit)
         self._is_open = self._is_open if opened is None else opened
-        if is_ours or (self._is_open and not commit.restores):
+        if commit.about is not None:
             if not was_changed:
-                self._keep(commit.version if is_ours else self.good)
-        elif commit.changes_rows:
-            self._rows_moved |= bool(commit.removes or commit.restores)
-        elif had_same_rows:
-            self._same_rows.add(self._files)
+                self._enough = set()
+                self._keep(commit)
+        elif self._is_open and not commit.restores:
+            if not was_changed:
+                self._keep(commit)
+        elif commit.changes_rows and (commit.removes or commit.restores):
+            self._rows_moved = True
+        elif had_enough:
+            self._enough.add(self._files)
 
-    def _keep(self, version: int) -> None:
-        self.good, self._good_schema = version, self._schema
-        self._same_rows, self._rows_moved = {self._files}, False
+    def _keep(self, commit: LogCommit) -> None:
+        self.good, self._good_schema, self._rows_moved = commit.version, self._schema, False
+        self._enough.add(self._files)
 
 
 def _columns(metadata: Mapping[str, Any]) -> Any:
-    """Return the schema of a ``metaData`` action, however a writer spells its JSON."""
-    return json.loads(metadata["schemaString"])
+    """Return the schema of a ``metaData`` action, however a writer spells its JSON.
+
+    How far an IDENTITY column has counted is left out: each INSERT changes that, and no RESTORE takes it back.
+    """
+    return json.loads(metadata["schemaString"], object_hook=_without_count)
+
+
+def _without_count(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in found.items() if key != IDENTITY_REACHED}

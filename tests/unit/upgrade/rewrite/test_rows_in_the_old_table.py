@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,12 +215,42 @@ def test_rows_that_a_restore_took_during_a_rollback_that_was_killed_are_no_way_b
     assert lost > 3
 
 
-@pytest.mark.parametrize("is_written", [False, True])
-def test_an_old_table_whose_log_was_cleaned_up_after_a_restore_is_no_way_back(tmp_path: Path, is_written: bool) -> None:
-    lake, old, older = retired(tmp_path, "replacement")
+def older_seal(lake: Lake, old: Path, older: int) -> None:
+    """There and back twice: the second seal has a row more, and the RESTORE brings the first back, closed."""
+    first = tables.newest(old)
+    commands.rollback(lake.env, jobs=no_spark)
+    tables.insert(old, [{"id": 7}])
+    commands.upgrade(lake.env, lake.second, jobs=no_spark)
+    tables.restore(old, first)
+    assert tables.snapshot(old).sealed
+
+
+def begun(lake: Lake, old: Path, older: int) -> None:
+    """The rollback is killed before it opens the table."""
+    with contextlib.suppress(Crash):
+        commands.rollback(lake.crashing_at(3), jobs=no_spark)
     tables.restore(old, older)
-    if is_written:
-        tables.insert(old, [{"id": 4}])
+
+
+def written(lake: Lake, old: Path, older: int) -> None:
+    tables.restore(old, older)
+    tables.insert(old, [{"id": 4}])
+
+
+RESTORES: Mapping[str, Callable[[Lake, Path, int], object]] = {
+    "open": lambda lake, old, older: tables.restore(old, older),
+    "open and written": written,
+    "sealed": older_seal,
+    "a rollback begun": begun,
+}
+
+
+@pytest.mark.parametrize("restores", RESTORES.values(), ids=RESTORES)
+def test_an_old_table_whose_log_was_cleaned_up_after_a_restore_is_no_way_back(
+    tmp_path: Path, restores: Callable[[Lake, Path, int], object]
+) -> None:
+    lake, old, older = retired(tmp_path, "replacement")
+    restores(lake, old, older)
     clean(old)
     with unwritten(lake.env), refused("old_table_changed", "t") as errors:
         commands.rollback(lake.env, jobs=no_spark)
@@ -291,4 +321,52 @@ def test_files_that_were_added_again_are_counted_once(tmp_path: Path) -> None:
     tables.restore(old, base.version)
     commands.rollback(lake.env, jobs=no_spark)
     assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+def test_an_old_table_whose_identity_column_counted_on_is_a_way_back(tmp_path: Path) -> None:
+    """An INSERT writes how far it has counted into the schema, and no RESTORE takes that back."""
+    lake, old, older = retired(tmp_path, "replacement")
+    base = tables.snapshot(old)
+    tables.restore(old, older)
+    counted = base.metadata["schemaString"].replace('"metadata":{', '"metadata":{"delta.identity.highWaterMark":9', 1)
+    assert counted != base.metadata["schemaString"]
+    tables.alter(old, schemaString=counted)
+    with unwritten(lake.env), refused("old_table_changed", "t"):
+        commands.rollback(lake.env, jobs=no_spark)
+    tables.restore(old, base.version)
+    tables.alter(old, schemaString=counted, configuration=base.metadata["configuration"])
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+
+
+def test_rows_that_others_added_while_a_rollback_had_the_old_table_open_and_took_out_again_are_no_hindrance(tmp_path: Path) -> None:
+    """Killed after it opened the table: an INSERT, and a RESTORE that takes it out. One to before all of it is refused."""
+    for moment in range(1, 12):
+        lake, old, older = retired(tmp_path / str(moment), "rewrite")
+        with contextlib.suppress(Crash):
+            commands.rollback(lake.crashing_at(moment), jobs=no_spark)
+        if not tables.snapshot(old).sealed:
+            break
+    opened = tables.newest(old)
+    added = tables.insert(old, [{"id": 100}])
+    tables.restore(old, older)
+    with refused("old_table_changed", "t") as errors:
+        commands.rollback(lake.env, jobs=no_spark)
+    assert f"TO VERSION AS OF {added} in Spark" in errors[0].next_action
+    tables.restore(old, added)
+    tables.restore(old, opened)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+def test_rows_that_others_added_to_the_old_table_and_deleted_are_no_hindrance(tmp_path: Path) -> None:
+    lake, old, _ = retired(tmp_path, "removal")
+    tables.restore(old, tables.newest(old) - 1)
+    for number in (100, 101):
+        tables.insert(old, [{"id": number}])
+    tables.change(old, lambda row: None if row["id"] == 101 else row)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3, 100]
     whole(lake)
