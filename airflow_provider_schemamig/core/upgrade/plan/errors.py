@@ -102,7 +102,7 @@ class OldTableForgets(Refusal):
 class OldTableChanged(Refusal):
     """Others changed rows or columns of the table that a rollback would go back to: RESTORE gets through a seal.
 
-    ``version``: the one at which it had all of them; None where its log does not tell that any more."""
+    ``version``: the newest one at which it had all of them; None where its log does not tell that any more."""
 
     code = "old_table_changed"
     uri: str
@@ -113,7 +113,7 @@ class OldTableChanged(Refusal):
         what = f"others took rows or columns out of the table before the release, at {self.uri}, or brought older ones back"
         if self.version is None:
             return f"{what}, or may have: its log was cleaned up and does not tell how it was sealed. Nothing was changed."
-        return f"{what}, since its version {self.version}, the last one of ours. Nothing was changed."
+        return f"{what}, since its version {self.version}. Nothing was changed."
 
     @property
     def next_action(self) -> str:

@@ -41,7 +41,8 @@ def was_restored_last(store: ReadStore) -> bool:
 
 
 class _OldTable:
-    """The table as its commits since the seal are replayed. ``good``: the newest version with all that a way back needs."""
+    """The table as its commits since the seal are replayed. ``good``: the newest version with all that a way back needs, whose
+    files are the least likely to be deleted by a VACUUM."""
 
     def __init__(self, store: ReadStore, sealed_version: int) -> None:
         self.good = sealed_version
@@ -67,17 +68,19 @@ class _OldTable:
         if commit.about is not None:
             if not was_changed:
                 self._enough = set()
-                self._keep(commit)
+                self._keep()
         elif self._is_open and not commit.restores:
             if not was_changed:
-                self._keep(commit)
+                self._keep()
         elif commit.changes_rows and (commit.removes or commit.restores):
             self._rows_moved = True
         elif had_enough:
             self._enough.add(self._files)
+        if not self.is_changed:
+            self.good = commit.version
 
-    def _keep(self, commit: LogCommit) -> None:
-        self.good, self._good_schema, self._rows_moved = commit.version, self._schema, False
+    def _keep(self) -> None:
+        self._good_schema, self._rows_moved = self._schema, False
         self._enough.add(self._files)
 
 

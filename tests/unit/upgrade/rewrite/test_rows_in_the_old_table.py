@@ -370,3 +370,20 @@ def test_rows_that_others_added_to_the_old_table_and_deleted_are_no_hindrance(tm
     commands.rollback(lake.env, jobs=no_spark)
     assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3, 100]
     whole(lake)
+
+
+def test_rows_are_to_be_restored_to_the_newest_version_that_has_them(tmp_path: Path) -> None:
+    """A VACUUM after an OPTIMIZE deletes the files that the seal found."""
+    lake, old, older = retired(tmp_path, "replacement")
+    tables.restore(old, tables.newest(old) - 1)
+    sealed, rearranged = tables.snapshot(old).files, tables.optimize(old)
+    tables.restore(old, older)
+    with refused("old_table_changed", "t") as errors:
+        commands.rollback(lake.env, jobs=no_spark)
+    assert f"TO VERSION AS OF {rearranged} in Spark" in errors[0].next_action
+    for name in sealed:
+        (old / name).unlink()
+    tables.restore(old, rearranged)
+    commands.rollback(lake.env, jobs=no_spark)
+    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
