@@ -86,7 +86,8 @@ def alter(
     if checked.generation is None:
         version = planned.plan.target.version
         return Outcome(version, version, None, None)
-    outcome = go_through(env, checked.generation, checked.filled, checked.report.plan.notes, jobs=jobs, listen=listen)
+    notes = checked.report.plan.notes
+    outcome = go_through(env, checked.generation, checked.filled, notes, over_rollback=claim_id is None, jobs=jobs, listen=listen)
     return replace(outcome, notes=(*outcome.notes, *_unreleased_notes(LedgerReader(env).state())))
 
 

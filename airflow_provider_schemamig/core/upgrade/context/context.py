@@ -258,7 +258,10 @@ CLAIM_ANEW = (
     "If it is still wanted, start it under another claim: in Airflow a new run, on the command line `schemamig preflight`, `upgrade` or "
     "`alter` (with another --claim-id, if it had one)."
 )
-_ENDS_ROLLBACK = "Run `schemamig rollback` again, which goes on where it stopped; or `schemamig upgrade`, which goes on with the release."
+ENDS_ROLLBACK = (
+    "Run `schemamig rollback` again, which goes on where it stopped; or `schemamig upgrade` without --claim-id, which goes on with the "
+    "release."
+)
 #: The states in which a deployment's own tasks run.
 LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
 
@@ -278,7 +281,7 @@ def lead(
     state.require_current(task)
     deployment, row = leading(state, generation, task=task, states=states)
     if deployment.rolling_back:
-        raise WrongState(generation=generation, state="being rolled back", task=task, first=_ENDS_ROLLBACK)
+        raise WrongState(generation=generation, state="being rolled back", task=task, first=ENDS_ROLLBACK)
     leadership = Leadership(generation, row.epoch)
     recall_heads(env)
     return LeaderWriter(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen, seal_seconds=seal_seconds)

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
-from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, deployment_of, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, ENDS_ROLLBACK, deployment_of, plan_of
 from airflow_provider_schemamig.core.upgrade.context.pausing import collections_of
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
@@ -153,11 +153,19 @@ def is_approved(state: State, generation: Generation) -> bool:
     return approval is not None and approval.plan_digest == deployment.plan_digest
 
 
-def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateAnswer | None = None, bundle: str | None = None) -> State:
+def promote(
+    env: EnvironmentRoot,
+    generation: Generation,
+    by: str,
+    answer: GateAnswer | None = None,
+    bundle: str | None = None,
+    *,
+    over_rollback: bool = False,
+) -> State:
     """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked or approved one: ``PlanChanged``.
 
     ``by``: who promotes it; ``answer``: the approval of its plan elsewhere, ``bundle``: of the run that does it; both are recorded.
-    Raises PlanRejected, Paused.
+    ``over_rollback``: whether it goes on although a rollback of it, or a cancel, has begun. Raises PlanRejected, Paused, WrongState.
     """
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
@@ -171,6 +179,8 @@ def promote(env: EnvironmentRoot, generation: Generation, by: str, answer: GateA
         if leads and not deployment.rolling_back:
             return []
         state.require_current("promote")
+        if leads and not over_rollback:
+            raise WrongState(generation=generation, state="being rolled back", task="promote", first=ENDS_ROLLBACK)
         check_not_paused(state, "promote", names)
         if leads:  # under another epoch than the rollback, which has deleted nothing yet, and ends at its next write
             return [Put(Leader(generation, next_epoch(state), pendulum.now("UTC"))), Put(replace(deployment, rolling_back=False))]

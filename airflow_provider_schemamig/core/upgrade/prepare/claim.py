@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
-from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW
+from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, ENDS_ROLLBACK
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
@@ -24,6 +24,7 @@ from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 #: How long the way back stays open.
 DEFAULT_HOLD = timedelta(hours=24)
 _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
+_UNDER_CLAIM = "an upgrade under its claim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +117,20 @@ def _check_readable(state: State) -> None:
 
 
 def _check_not_taken_back(state: State, request: Claim) -> None:
-    """Raise WrongState for a claim whose deployment was rolled back or cancelled: a retry does not do again what a person took back.
+    """Raise WrongState for a claim whose deployment was rolled back or cancelled, or is about to be: a retry does not do again what a
+    person took back.
 
     What a clean-up cancelled, because a later deployment went past it, or a claim of another plan did may be claimed again.
     """
     own = [deployment for deployment in state.deployments.values() if deployment.claim_id == request.claim_id]
     newest = max((deployment.generation for deployment in own), default=None)
-    found = next((item for item in own if item.state is DeploymentState.ROLLED_BACK), None)
-    found = found or next((item for item in own if item.generation == newest and item.cancelled_by is not None), None)
-    if found is not None:
-        state_now = "rolled back" if found.state is DeploymentState.ROLLED_BACK else "cancelled"
-        raise WrongState(generation=found.generation, state=state_now, task="an upgrade under its claim", first=CLAIM_ANEW)
+    for found in own:
+        if found.rolling_back and found.state in _OPEN:
+            raise WrongState(generation=found.generation, state="being rolled back", task=_UNDER_CLAIM, first=ENDS_ROLLBACK)
+        if found.state is DeploymentState.ROLLED_BACK:
+            raise WrongState(generation=found.generation, state="rolled back", task=_UNDER_CLAIM, first=CLAIM_ANEW)
+        if found.rolling_back or (found.generation == newest and found.cancelled_by is not None):
+            raise WrongState(generation=found.generation, state="cancelled", task=_UNDER_CLAIM, first=CLAIM_ANEW)
 
 
 def _check_source(state: State, plan: Plan) -> None:

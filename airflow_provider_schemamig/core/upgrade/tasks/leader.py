@@ -82,20 +82,21 @@ def promote(
     approved_plan: str | None = None,
     rejected_at: pendulum.DateTime | None = None,
     bundle: str | None = None,
+    over_rollback: bool = False,
     listen: Listener = silent,
 ) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked.
 
     ``approved_by``: who approved it elsewhere, which plan that was, and of when the rejection is that stood when that was asked: any other
-    one is the last word. ``bundle``: the bundle of DAG files, with its version, whose run does it. Raises PlanChanged, PlanRejected,
-    Paused.
+    one is the last word. ``bundle``: the bundle of DAG files, with its version, whose run does it. ``over_rollback``: whether it goes on
+    although a rollback of it, or a cancel, has begun. Raises PlanChanged, PlanRejected, Paused, WrongState.
     """
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
     answer = None if approved_by is None else promotion.GateAnswer(blank_typed(approved_by), approved_plan, rejected_at)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     by = env.who or here()
     try:
-        state = pace.until_done(lambda: promotion.promote(env, generation, by, answer, bundle))
+        state = pace.until_done(lambda: promotion.promote(env, generation, by, answer, bundle, over_rollback=over_rollback))
     except LedByAnother as fenced:
         return led_past(ledger.state(), generation, fenced)
     deployment = deployment_of(state, generation)
@@ -292,7 +293,7 @@ def upgrade(
         return replace(there, stages=done.stages, pending=done.pending, notes=(*done.notes, *((NO_HOLD_ENDS,) if is_left else ())))
     generation, filled, notes = checked.generation, checked.filled, checked.report.plan.notes
     del checked  # what it looked at: of 10,000 tables 70 MiB
-    return go_through(env, generation, filled, notes, seal_seconds=seal_seconds, jobs=jobs, listen=listen)
+    return go_through(env, generation, filled, notes, over_rollback=claim_id is None, seal_seconds=seal_seconds, jobs=jobs, listen=listen)
 
 
 def go_through(
@@ -301,12 +302,14 @@ def go_through(
     filled: Sequence[StageResult],
     notes: Sequence[str],
     *,
+    over_rollback: bool,
     seal_seconds: int = SEAL_SECONDS,
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
-    """Return all that comes after preflight, in order. ``filled``, ``notes``: what that did and has to say."""
-    outcomes = [promote(env, generation, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
+    """Return all that comes after preflight, in order. ``filled``, ``notes``: what that did and has to say; ``over_rollback``: as of
+    ``promote``."""
+    outcomes = [promote(env, generation, over_rollback=over_rollback, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cutover(env, generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen))
     committed = outcomes[-1]

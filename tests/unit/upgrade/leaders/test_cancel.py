@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.lake import Crash, Lake, no_spark
 from tests.support.tables import foreign
-from tests.support.upgrades import claimed, deployed, expanded, refused, releases, two_releases, whole
+from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, two_releases, whole
 
 
 def growing(folder: Path, number: int) -> list[Path]:
@@ -253,6 +253,36 @@ def test_a_claim_whose_cancel_was_killed_is_not_made_after_what_led_since(tmp_pa
     with refused("wrong_state") as errors:
         commands.preflight(lake.env, folders[2], jobs=no_spark, claim_id="X")
     assert "`schemamig preflight`, `upgrade` or `alter`" in errors[0].next_action
+
+
+@pytest.mark.parametrize("begins", [promoted, expanded])
+@pytest.mark.parametrize("retry", ["upgrade", "preflight", "promote"])
+def test_a_promoted_claim_whose_cancel_has_begun_is_not_made_by_its_retry(
+    tmp_path: Path, begins: Callable[..., Generation], retry: str
+) -> None:
+    """At each moment of the cancel, which dies there or goes on. Who runs ``upgrade`` without the claim goes on with the release."""
+    ended = 0
+    for moment in range(1, 20):
+        folders = growing(tmp_path / str(moment), 2)
+        lake = deployed(tmp_path / str(moment), *folders)
+        generation = begins(lake, folders[1], claim_id="X")
+        try:
+            commands.cancel(lake.crashing_at(moment), generation, jobs=no_spark)
+            ended += 1
+        except Crash:
+            pass
+        with refused("wrong_state"):
+            if retry == "promote":
+                commands.promote(lake.env, generation)
+            else:
+                lake.upgrade(folders[1], claim_id="X") if retry == "upgrade" else claimed(lake, folders[1], claim_id="X")
+        assert lake.version == "1.0.0"
+        lake.upgrade(folders[1])
+        assert lake.version == "1.1.0"
+        whole(lake)
+        if ended:
+            break
+    assert ended and moment > 3
 
 
 def test_cancel_of_a_generation_that_a_later_plan_replaced_says_what_goes_on(tmp_path: Path) -> None:
