@@ -20,6 +20,15 @@ with DAG(
         "origin": environment_param(config.default_origin(), "Origin"),
         "target": environment_param(title="Target"),
         "collection": Param("", type="string", title="Collection", description="The collection whose rows are copied."),
+        "version": Param(
+            None, type=["null", "integer"], minimum=0, title="Version", description="Of the origin's table; empty: its newest."
+        ),
+        "allow_schema_change": Param(
+            False,
+            type="boolean",
+            title="Allow a schema change",
+            description="Also rows of a schema that the target never had, if they fit.",
+        ),
         "allow_lossy": Param(False, type="boolean", title="Allow loss", description="Even if commits of the target's own are lost."),
     },
 ) as dag:
@@ -28,5 +37,7 @@ with DAG(
         origin="{{ params.origin }}",
         target="{{ params.target }}",
         collection="{{ params.collection }}",
+        version="{{ '' if params.version is none else params.version }}",
+        allow_schema_change="{{ params.allow_schema_change }}",
         allow_lossy="{{ params.allow_lossy }}",
     )

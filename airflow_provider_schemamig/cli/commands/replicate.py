@@ -54,6 +54,10 @@ def replicate(
         typer.Option("--collection", metavar="NAME", help="Only this one; may be given several times.", show_default=False),
     ] = None,
     restore: Annotated[bool, typer.Option("--restore", help="First replace the rows of each --collection by all of the origin's.")] = False,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", min=0, metavar="N", help="With --restore: of the origin's table, not its newest.", show_default=False),
+    ] = None,
     allow_schema_change: Annotated[
         bool,
         typer.Option("--allow-schema-change", help="With --restore: also rows of a schema that the target never had, if they fit."),
@@ -83,6 +87,8 @@ def replicate(
     names = [collection_name(name) for name in collection or ()]
     if restore and not names:
         raise typer.BadParameter("name what is to be restored with --collection.", param_hint="'--restore'")
+    if version is not None and (not restore or len(names) != 1):
+        raise typer.BadParameter("it is of one table: restore it alone, with --restore and one --collection.", param_hint="'--version'")
     ends = open_environment(origin), open_environment(target)
     total = _Total()
     StreamEnds.of(*ends)  # nothing is written if one of them is none
@@ -90,7 +96,13 @@ def replicate(
         jobs = spark_at(spark, listen)
         for name in names if restore else ():
             done = commands.restore_rows(
-                *ends, name, allow_schema_change=allow_schema_change, allow_lossy=allow_lossy, jobs=jobs, listen=listen
+                *ends,
+                name,
+                version=version,
+                allow_schema_change=allow_schema_change,
+                allow_lossy=allow_lossy,
+                jobs=jobs,
+                listen=listen,
             )
             total.counts["restores"] += 1
             total.counts["applied_rows"] += done.rows

@@ -161,7 +161,7 @@ class RestoreChangesSchema(Refusal):
         if self.is_hidden:
             return "Bring both to a release that has the column, and its values stay; --allow-schema-change gives them up."
         fits = "--allow-schema-change takes what fits into the target's columns"
-        return f"Bring the target to the origin's release first, or restore at an older version; {fits}."
+        return f"Bring the target to the origin's release first, or restore at an older version (`--version`); {fits}."
 
     @property
     def message(self) -> str:

@@ -12,6 +12,7 @@ from airflow_provider_schemamig.core import spark
 from airflow_provider_schemamig.core.storage.store import CONFIRM_SECONDS
 from tests.support.bytes import unwritten
 from tests.support.replicas import Replicas, make_replicas
+from tests.support.rows import tables
 from tests.unit.cli.samples import Ran, Run, conforms, refused
 
 
@@ -69,6 +70,24 @@ def test_stopped_and_restored(run: Run, two: Replicas) -> None:
     done = replicated(run, two, "--restore", "--collection", "trips", "--allow-lossy", "--json").document
     assert (done["restores"], done["applied_rows"]) == (1, 1)
     refused(run, "replicate", "--from", uris[0], "--to", uris[0], code="looping_stream")
+
+
+def test_restored_at_a_version_of_the_origin(run: Run, two: Replicas) -> None:
+    """Which errors advise, while an upgrade of the origin is under way, or somebody changed its table."""
+    trips, version = ("--collection", "trips"), tables.newest(two.path("a"))
+    two.insert("a", {"id": 2, "v": "y"})
+    ends = ("replicate", "--from", two.env("a").location.uri, "--to", two.env("b").location.uri)
+    for wrong in (
+        ("--version", 1, *trips),
+        ("--restore", "--version", 1, *trips, "--collection", "other"),
+        ("--restore", "--version", -1, *trips),
+    ):
+        with unwritten(two.env("b")):
+            assert run(*ends, *wrong).exit_code == 2
+    two.insert("b", {"id": 9, "v": "mine"})
+    document = replicated(run, two, "--restore", "--version", version, *trips, "--allow-lossy", "--json").document
+    assert (document["restores"], document["applied_rows"]) == (1, 2), "the row of then, and by its stream what came since"
+    assert two.rows("b") == two.rows("a")
 
 
 def test_followed_until_ctrl_c(run: Run, two: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
