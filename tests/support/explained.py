@@ -186,14 +186,14 @@ def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: S
 
 
 def _columns(head: Head) -> object:
-    return _without_metadata(head.schema["fields"])
+    return _names_and_types(head.schema["fields"])
 
 
-def _without_metadata(part: object) -> object:
-    """Return names and types alone: a swap brings column mapping, whose ids stand beside each field, at any depth."""
+def _names_and_types(part: object) -> object:
+    """Return names and types alone, at any depth: a swap brings column mapping, and what is swapped back leaves its own columns last."""
     if isinstance(part, Mapping):
-        return {key: _without_metadata(value) for key, value in part.items() if key not in ("metadata", "nullable")}
-    return [_without_metadata(value) for value in part] if isinstance(part, list) else part
+        return {key: _names_and_types(value) for key, value in part.items() if key not in ("metadata", "nullable")}
+    return {field["name"]: _names_and_types(field) for field in part} if isinstance(part, list) else part
 
 
 def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:

@@ -2,7 +2,7 @@
 
 Compare-and-append alone is correct but not fair: who has just won knows the state without reading and wins again, and a newcomer that
 has to read first can lose for minutes (seen: 137 appends to 1; on an object store 18,289 to none of seven others). An advisory lock on
-local disks gives everybody a turn; elsewhere who has appended often in a row leaves gaps. Nothing rests on either.
+local disks gives everybody a turn; elsewhere who appends again and again with nothing between leaves gaps. Nothing rests on either.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
@@ -20,10 +21,12 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 _PATIENCE_SECONDS = 2.0
 #: Left free after each turn, and polled in: longer than a poll, so that whoever waits gets in.
 _GAP_SECONDS = 0.002
-#: Elsewhere: so many appends of one process in a row are more than any command makes, so that no command waits where it is alone.
+#: So many appends of one process, each begun as soon as the last one ended, are more than any command makes.
 _IN_A_ROW = 16
-#: The longest gap, in times of what an append took: whoever lost reads two objects for each commit that he missed.
-_LONGEST_GAP = 16
+#: The longest gap, in times of what an append took, as whoever lost reads two objects for each commit that he missed; and in seconds.
+_LONGEST_GAP, _LONGEST_GAP_SECONDS = 16, 1.0
+#: Of what an append took: who does other things for longer than that has left a gap.
+_BUSY = 0.25
 
 
 @contextlib.contextmanager
@@ -59,7 +62,22 @@ def _take(descriptor: int) -> None:
             return
 
 
-def leave_gap(env: EnvironmentRoot, in_a_row: int, took_seconds: float) -> None:
-    """Wait where there is no lock and this process alone has appended for long. ``took_seconds``: what its last append took."""
-    if env.location.local_path is None and in_a_row > _IN_A_ROW:
-        time.sleep(random.uniform(0, _LONGEST_GAP * took_seconds))
+@dataclass(slots=True)
+class Streak:
+    """The appends of this process, as far as nobody else's came between and it did nothing else between them."""
+
+    count: int = 0
+    took_seconds: float = 0.0
+    ended_at: float = 0.0
+
+    def leave_gap(self, env: EnvironmentRoot) -> None:
+        """Wait before another append where it is a long one and there is no lock."""
+        if time.monotonic() - self.ended_at > _BUSY * self.took_seconds:
+            self.count = 0
+        if env.location.local_path is None and self.count > _IN_A_ROW:
+            time.sleep(random.uniform(0, min(_LONGEST_GAP * self.took_seconds, _LONGEST_GAP_SECONDS)))
+
+    def goes_on(self, began: float) -> None:
+        """Count an append that ended now. ``began``: by the monotonic clock."""
+        self.count, self.ended_at = self.count + 1, time.monotonic()
+        self.took_seconds = self.ended_at - began

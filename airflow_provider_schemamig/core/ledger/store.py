@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.ledger.errors import (
     LedgerVersionUnknown,
     NoEnvironment,
 )
-from airflow_provider_schemamig.core.ledger.file_lock import leave_gap, writing_lock
+from airflow_provider_schemamig.core.ledger.file_lock import Streak, writing_lock
 from airflow_provider_schemamig.core.ledger.fold import replaced
 from airflow_provider_schemamig.core.ledger.format.formats import FORMATS, Formats
 from airflow_provider_schemamig.core.ledger.leadership import Leadership, check_authority
@@ -68,9 +68,7 @@ class OpenLedger:
 
     table: LedgerTable
     state: State | None = None
-    #: How many appends of this process came one after the other, with none of others between, and how long the last one took.
-    in_a_row: int = 0
-    took_seconds: float = 0.0
+    streak: Streak = field(default_factory=Streak)
 
 
 class LedgerReader:
@@ -104,7 +102,7 @@ class LedgerReader:
         opened = self.opened
         known = opened.state if opened.state is not None and opened.state.formats is self.formats else None
         if known is None or (known.version, known.tag) != (version, table.tag):
-            opened.in_a_row = 0
+            opened.streak.count = 0
             try:
                 known = opened.state = self._read_on(known, version) or self._sum_up(version, table.scan())
             except LedgerDamaged:
@@ -262,7 +260,7 @@ class LedgerWriter(LedgerReader):
         """Make an ``attempt`` under the machine's lock, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
         deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
         tries = 0
-        leave_gap(self.env, self.opened.in_a_row, self.opened.took_seconds)
+        self.opened.streak.leave_gap(self.env)
         while True:
             tries += 1
             try:
@@ -296,8 +294,7 @@ class LedgerWriter(LedgerReader):
             following = state.after(rows, state.version + 1)
         began = time.monotonic()
         self._commit(rows, state.version, state.tag, mode, was_read_now=was_read_now)
-        self.opened.in_a_row += 1
-        self.opened.took_seconds = time.monotonic() - began
+        self.opened.streak.goes_on(began)
         following.tag = self.table.tag if self.table.version == following.version else None  # None: the answer was lost
         self.opened.state = following
         return following

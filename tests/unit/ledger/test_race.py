@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from airflow_provider_schemamig.core.ledger import file_lock
+from airflow_provider_schemamig.core.ledger import file_lock, store
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put
@@ -133,24 +134,37 @@ def test_killed_at_any_moment(tmp_path: Path, kills_wanted: int) -> None:
 
 
 @pytest.mark.parametrize(("uri", "waits"), [("memory://{}/lake", True), ("{}", False)], ids=["an object store", "a disk, which has a lock"])
-def test_a_writer_that_alone_has_appended_for_long_leaves_gaps_to_others(
+def test_a_writer_that_appends_again_and_again_leaves_gaps_to_others(
     uri: str, waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who wins knows the state, and wins again; a command that appends a dozen times never waits."""
-    gaps: list[float] = []
-    monkeypatch.setattr(file_lock, "time", SimpleNamespace(sleep=gaps.append, monotonic=time.monotonic))
-    writer = LedgerWriter(EnvironmentRoot.open(uri.format(tmp_path if uri == "{}" else tmp_path.name)))
+    """Who wins knows the state, and wins again. Whoever does other things between its appends, as commands do, never waits."""
+    now, gaps = [1000.0], list[float]()
+    clock = SimpleNamespace(sleep=gaps.append, monotonic=lambda: now[0])
+    monkeypatch.setattr(file_lock, "time", clock)
+    monkeypatch.setattr(store, "time", clock)
+
+    def takes_time(moment: str, what: str, key: str) -> None:
+        now[0] += 0.1 if moment == "before" and what == "ledger" else 0
+
+    env = EnvironmentRoot.open(uri.format(tmp_path if uri == "{}" else tmp_path.name))
+    writer = LedgerWriter(replace(env, on_write=takes_time))
     writer.create("one")
 
-    def append(writer: LedgerWriter, times: int) -> int:
+    def append(writer: LedgerWriter, times: int, between: float = 0.0) -> int:
         """Return how many gaps it left."""
         gaps.clear()
         for _ in range(times):
+            now[0] += between
             writer.transact(lambda state: [Put(counter(state.version))])
         return sum(gap > 0 for gap in gaps)
 
+    assert append(writer, 40, between=0.03) == 0
     assert append(writer, 16) == 0
-    assert append(writer, 4) == (3 if waits else 0)
-    append(LedgerWriter(elsewhere(writer.env)), 1)
+    assert append(writer, 4) == (4 if waits else 0)
+    append(LedgerWriter(elsewhere(env)), 1)
     assert append(writer, 1) == (1 if waits else 0), "of the other's commit it knows as soon as it has read"
     assert append(writer, 15) == 0
+    assert append(writer, 1, between=0.03) == 0
+    now[0] += 3
+    assert append(writer, 20) == (3 if waits else 0)
+    assert all(gap <= 1 for gap in gaps)
