@@ -259,8 +259,8 @@ CLAIM_ANEW = (
     "`alter` (with another --claim-id, if it had one)."
 )
 ENDS_ROLLBACK = (
-    "Run `schemamig rollback` again, which goes on where it stopped; or `schemamig upgrade` without --claim-id, which goes on with the "
-    "release."
+    "Run `schemamig rollback` again, which goes on where it stopped; or the same `schemamig upgrade` or `alter` without --claim-id, which "
+    "goes on with the change."
 )
 #: The states in which a deployment's own tasks run.
 LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)

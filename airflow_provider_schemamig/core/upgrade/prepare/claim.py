@@ -11,7 +11,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
@@ -125,12 +125,19 @@ def _check_not_taken_back(state: State, request: Claim) -> None:
     own = [deployment for deployment in state.deployments.values() if deployment.claim_id == request.claim_id]
     newest = max((deployment.generation for deployment in own), default=None)
     for found in own:
-        if found.rolling_back and found.state in _OPEN:
+        if _is_rolling_back(state, found):
             raise WrongState(generation=found.generation, state="being rolled back", task=_UNDER_CLAIM, first=ENDS_ROLLBACK)
         if found.state is DeploymentState.ROLLED_BACK:
             raise WrongState(generation=found.generation, state="rolled back", task=_UNDER_CLAIM, first=CLAIM_ANEW)
         if found.rolling_back or (found.generation == newest and found.cancelled_by is not None):
             raise WrongState(generation=found.generation, state="cancelled", task=_UNDER_CLAIM, first=CLAIM_ANEW)
+
+
+def _is_rolling_back(state: State, deployment: Deployment) -> bool:
+    """Return whether a rollback that has begun goes on with this one: of a promoted one that another has overtaken none does."""
+    hold, leader = state.holds.get(deployment.generation), state.leader
+    leads = leader is not None and leader.generation == deployment.generation
+    return (hold is not None and hold.state is HoldState.ROLLING_BACK) or (leads and deployment.rolling_back)
 
 
 def _check_source(state: State, plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
 from airflow_provider_schemamig.core.upgrade.tasks import leader
 from tests.support.lake import Crash, Lake, no_spark
 from tests.support.tables import foreign
-from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, two_releases, whole
+from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, seen, two_releases, whole
 
 
 def growing(folder: Path, number: int) -> list[Path]:
@@ -283,6 +284,64 @@ def test_a_promoted_claim_whose_cancel_has_begun_is_not_made_by_its_retry(
         if ended:
             break
     assert ended and moment > 3
+
+
+@pytest.mark.parametrize("retry", ["upgrade", "preflight"])
+def test_a_committed_claim_whose_rollback_has_begun_is_not_made_again_by_its_retry(tmp_path: Path, retry: str) -> None:
+    """At each moment of the rollback until the release is back. Who runs ``upgrade`` without the claim goes on with the release."""
+    played = 0
+    for moment in range(1, 40):
+        folders = growing(tmp_path / str(moment), 2)
+        lake = deployed(tmp_path / str(moment), *folders)
+        lake.upgrade(folders[1], claim_id="X")
+        with contextlib.suppress(Crash):
+            commands.rollback(lake.crashing_at(moment), jobs=no_spark, claim_id="R")
+        if lake.version == "1.0.0":
+            break
+        with refused("wrong_state") as errors:
+            lake.upgrade(folders[1], claim_id="X") if retry == "upgrade" else claimed(lake, folders[1], claim_id="X")
+        assert "`schemamig rollback` again" in errors[0].next_action
+        lake.upgrade(folders[1])
+        assert (lake.version, [hold.state.value for hold in lake.state.holds.values()]) == ("1.1.0", ["open"])
+        whole(lake)
+        played += 1
+    assert played > 3
+
+
+def test_a_claim_whose_cancel_was_killed_is_over_once_another_led(tmp_path: Path) -> None:
+    """The way on that its retry is told takes back no other release."""
+    folders = growing(tmp_path, 4)
+    lake = deployed(tmp_path, *folders[:2])
+    lake.upgrade(folders[1])
+    given_up = expanded(lake, folders[2], claim_id="X")
+    with pytest.raises(Crash):
+        commands.cancel(lake.crashing_at(2), given_up, jobs=no_spark)
+    commands.cancel(lake.env, expanded(lake, folders[3], claim_id="Y"), jobs=no_spark)
+    with refused("wrong_state") as errors:
+        lake.upgrade(folders[2], claim_id="X")
+    assert "under another claim" in errors[0].next_action and "rollback" not in errors[0].next_action
+    lake.upgrade(folders[2], claim_id="Z")
+    whole(lake)
+
+
+@pytest.mark.parametrize("is_claimed", [True, False])
+def test_an_alter_whose_cancel_was_killed_goes_on_where_its_claim_is_left_away(tmp_path: Path, is_claimed: bool) -> None:
+    one = growing(tmp_path, 1)
+    lake = deployed(tmp_path, one[0], one[0])
+    statement = "ALTER TABLE t ADD COLUMN c INT"
+    with pytest.raises(Crash):
+        commands.alter(lake.crashing_at(14), statement, jobs=no_spark, claim_id="X")
+    (generation,) = [found.generation for found in lake.state.deployments.values() if found.state is DeploymentState.PROMOTED]
+    with pytest.raises(Crash):
+        commands.cancel(lake.crashing_at(1), generation, jobs=no_spark)
+    if is_claimed:
+        with refused("wrong_state") as errors:
+            commands.alter(lake.env, statement, jobs=no_spark, claim_id="X")
+        assert "`alter` without --claim-id" in errors[0].next_action
+    else:
+        commands.alter(lake.env, statement, jobs=no_spark)
+        assert [column["name"] for column in seen(lake, "t")["declared"]] == ["id", "c"]
+        whole(lake)
 
 
 def test_cancel_of_a_generation_that_a_later_plan_replaced_says_what_goes_on(tmp_path: Path) -> None:
