@@ -185,15 +185,16 @@ def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: S
     return number if _columns(before) == _columns(after) else None  # a swap brings column mapping, and that stays
 
 
-def _columns(head: Head) -> object:
-    return _names_and_types(head.schema["fields"])
+def _columns(head: Head) -> Mapping[str, object]:
+    """Return the types by name: what is swapped back leaves the columns of its own behind the others."""
+    return {field["name"]: _without_metadata(field["type"]) for field in head.schema["fields"]}
 
 
-def _names_and_types(part: object) -> object:
-    """Return names and types alone, at any depth: a swap brings column mapping, and what is swapped back leaves its own columns last."""
+def _without_metadata(part: object) -> object:
+    """Return a type without what stands beside its fields: a swap brings column mapping, whose ids do at any depth."""
     if isinstance(part, Mapping):
-        return {key: _names_and_types(value) for key, value in part.items() if key not in ("metadata", "nullable")}
-    return {field["name"]: _names_and_types(field) for field in part} if isinstance(part, list) else part
+        return {key: _without_metadata(value) for key, value in part.items() if key != "metadata"}
+    return [_without_metadata(value) for value in part] if isinstance(part, list) else part
 
 
 def _pair(commits: Sequence[tuple[str, int]], *actions: str) -> int | None:

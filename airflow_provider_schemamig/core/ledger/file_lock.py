@@ -23,9 +23,9 @@ _PATIENCE_SECONDS = 2.0
 _GAP_SECONDS = 0.002
 #: So many appends of one process, each begun as soon as the last one ended, are more than any command makes.
 _IN_A_ROW = 16
-#: The longest gap, in times of what an append took, as whoever lost reads two objects for each commit that he missed; and in seconds.
+#: The longest gap, in times of what an append took and in seconds: a process that lost reads two objects for each commit that it missed.
 _LONGEST_GAP, _LONGEST_GAP_SECONDS = 16, 1.0
-#: Of what an append took: who does other things for longer than that has left a gap.
+#: Of the time that an append took: a process that does other things for longer has left a gap already.
 _BUSY = 0.25
 
 
@@ -71,7 +71,7 @@ class Streak:
     ended_at: float = 0.0
 
     def leave_gap(self, env: EnvironmentRoot) -> None:
-        """Wait before another append where it is a long one and there is no lock."""
+        """Wait before the next append of a long streak where there is no lock."""
         if time.monotonic() - self.ended_at > _BUSY * self.took_seconds:
             self.count = 0
         if env.location.local_path is None and self.count > _IN_A_ROW:

@@ -258,9 +258,9 @@ class LedgerWriter(LedgerReader):
 
     def patiently(self, attempt: Callable[[], T]) -> T:
         """Make an ``attempt`` under the machine's lock, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
+        self.opened.streak.leave_gap(self.env)
         deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
         tries = 0
-        self.opened.streak.leave_gap(self.env)
         while True:
             tries += 1
             try:

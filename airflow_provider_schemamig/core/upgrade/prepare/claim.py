@@ -11,14 +11,14 @@ import pendulum
 
 from airflow_provider_schemamig.core.ledger.numbers import next_generation
 from airflow_provider_schemamig.core.ledger.objects.plan_store import read_plan
-from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, HoldState
+from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
 from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, ENDS_ROLLBACK
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, begun_rollbacks
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
 #: How long the way back stays open.
@@ -134,10 +134,9 @@ def _check_not_taken_back(state: State, request: Claim) -> None:
 
 
 def _is_rolling_back(state: State, deployment: Deployment) -> bool:
-    """Return whether a rollback that has begun goes on with this one: of a promoted one that another has overtaken none does."""
-    hold, leader = state.holds.get(deployment.generation), state.leader
-    leads = leader is not None and leader.generation == deployment.generation
-    return (hold is not None and hold.state is HoldState.ROLLING_BACK) or (leads and deployment.rolling_back)
+    """Return whether a rollback of it has begun and can go on. None can after another generation has taken the lead before its commit."""
+    leads = state.leader is not None and state.leader.generation == deployment.generation
+    return (leads and deployment.rolling_back) or any(hold.generation == deployment.generation for hold in begun_rollbacks(state))
 
 
 def _check_source(state: State, plan: Plan) -> None:

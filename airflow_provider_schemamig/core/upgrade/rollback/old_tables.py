@@ -47,7 +47,7 @@ class _OldTable:
     def __init__(self, store: ReadStore, sealed_version: int) -> None:
         self.good = sealed_version
         self._files = frozenset(active_files(store, sealed_version))
-        #: All that have the rows of ``good``, or of a version since our last commit that others left with more.
+        #: Each set of files that has all rows that a way back needs.
         self._enough: set[frozenset[FileId]] = {self._files}
         self._schema = self._good_schema = _columns(look_at_head(store, sealed_version).metadata)
         self._rows_moved = False
@@ -65,13 +65,9 @@ class _OldTable:
             self._schema = _columns(commit.metadata)
         opened = opens(commit)
         self._is_open = self._is_open if opened is None else opened
-        if commit.about is not None:
+        if commit.about is not None or (self._is_open and not commit.restores):
             if not was_changed:
-                self._enough = set()
-                self._keep()
-        elif self._is_open and not commit.restores:
-            if not was_changed:
-                self._keep()
+                self._keep(only=commit.about is not None)
         elif commit.changes_rows and (commit.removes or commit.restores):
             self._rows_moved = True
         elif had_enough:
@@ -79,9 +75,10 @@ class _OldTable:
         if not self.is_changed:
             self.good = commit.version
 
-    def _keep(self) -> None:
+    def _keep(self, *, only: bool) -> None:
+        """Take the table as it is now for good. ``only``: no longer as it was before, because this commit may have brought rows back."""
         self._good_schema, self._rows_moved = self._schema, False
-        self._enough.add(self._files)
+        self._enough = {self._files} | (set() if only else self._enough)
 
 
 def _columns(metadata: Mapping[str, Any]) -> Any:
