@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import write_state
@@ -161,6 +162,20 @@ def test_a_restore_that_is_tried_again_is_found_done_only_if_it_was(two: Replica
         assert (two.rows("b"), two.state("a", "b")) == before, "the stream has gone on since"
         with pytest.raises(RestoreNotNewer):
             restore(a, target, CollectionName("trips"), allow_lossy=True, claim_id="tuesday", jobs=two.runner)
+
+
+def test_a_restore_from_a_quiet_origin_advises_at_once_what_works(two: Replicas) -> None:
+    """``restore_would_lose`` would advise ``--allow-lossy``, which the origin's version then refuses."""
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    two.insert("b", {"id": 100})
+    with pytest.raises(RestoreNotNewer):
+        restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=two.runner)
+    two.insert("a", {"id": 2})
+    with pytest.raises(RestoreWouldLose):
+        restore(two.env("a"), two.env("b"), CollectionName("trips"), jobs=two.runner)
+    restore(two.env("a"), two.env("b"), CollectionName("trips"), allow_lossy=True, jobs=two.runner)
+    assert two.rows("b") == two.rows("a")
 
 
 def test_a_restore_under_the_claim_of_one_before_the_last_gap_is_made(two: Replicas) -> None:

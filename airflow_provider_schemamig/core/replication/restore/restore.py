@@ -196,11 +196,11 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     stream = ends.stream(collection)
     source = CopiedTable.of(table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version))
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
+    if source.table.head.version <= (at := row_position_in(ends.target, stream, table, source.table.shard.shard).at):
+        raise RestoreNotNewer(collection=collection, version=source.table.head.version, at=at)
     _check(ends, stream, source, table, wish)
     if not wish.takes_away:
         check_others(stream, other_positions(ends, stream, source, table), table)
-    if source.table.head.version <= (at := row_position_in(ends.target, stream, table, source.table.shard.shard).at):
-        raise RestoreNotNewer(collection=collection, version=source.table.head.version, at=at)
     _check_columns(ends, source, wish)
     entry, mapping = _gate(ends, source, table, wish)
     copied = copy_rows(source.table, entry, table, mapping, jobs())
