@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -30,14 +29,27 @@ def version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
     return table.good if table.is_changed else None
 
 
-def was_restored_last(store: ReadStore) -> bool:
-    """Return whether a RESTORE of others' is newer than each commit of ours, as far as the log goes back."""
-    with contextlib.suppress(LogTruncated):
-        for version in range(list_log(store).version, -1, -1):
+def may_be_changed(store: ReadStore, sealed_version: int) -> bool:
+    """Return whether others may have changed rows or columns of a retired table whose log does not tell how it was sealed any more.
+
+    They have not if all commits since the seal are there and show nothing of the kind, or those since a rollback opened the table: it had
+    looked before.
+    """
+    altered = False
+    try:
+        for version in range(list_log(store).version, sealed_version, -1):
             commit = read_commit(store, version)
-            if commit.about is not None or commit.restores:
-                return commit.about is None
-    return False
+            if opens(commit):
+                return False
+            if commit.about is None:
+                if commit.restores:
+                    return True
+                altered = altered or commit.metadata is not None
+            elif opens(commit) is not None and altered:  # under this seal
+                return True
+    except LogTruncated:
+        return True
+    return altered
 
 
 class _OldTable:
@@ -50,7 +62,7 @@ class _OldTable:
         #: Each set of files that has all rows that a way back needs.
         self._enough: set[frozenset[FileId]] = {self._files}
         self._schema = self._good_schema = _columns(look_at_head(store, sealed_version).metadata)
-        self._rows_moved = False
+        self._rows_moved = self._was_written = False
         self._is_open = False
 
     @property
@@ -66,8 +78,9 @@ class _OldTable:
         opened = opens(commit)
         self._is_open = self._is_open if opened is None else opened
         if commit.about is not None or (self._is_open and not commit.restores):
+            self._was_written = self._was_written or commit.changes_rows
             if not was_changed:
-                self._keep(only=commit.about is not None)
+                self._keep(only=commit.about is not None and self._was_written)
         elif commit.changes_rows and (commit.removes or commit.restores):
             self._rows_moved = True
         elif had_enough:
@@ -76,9 +89,10 @@ class _OldTable:
             self.good = commit.version
 
     def _keep(self, *, only: bool) -> None:
-        """Take the table as it is now for good. ``only``: no longer as it was before, because this commit may have brought rows back."""
+        """Take the table as it is now for good. ``only``: no longer as it was before: rows came back, or were written while it was open."""
         self._good_schema, self._rows_moved = self._schema, False
         self._enough = {self._files} | (set() if only else self._enough)
+        self._was_written = self._was_written and not only
 
 
 def _columns(metadata: Mapping[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,58 +213,6 @@ def test_rows_that_a_restore_took_during_a_rollback_that_was_killed_are_no_way_b
         whole(lake)
         lost += 1
     assert lost > 3
-
-
-def older_seal(lake: Lake, old: Path, older: int) -> None:
-    """There and back twice: the second seal has a row more, and the RESTORE brings the first back, closed."""
-    first = tables.newest(old)
-    commands.rollback(lake.env, jobs=no_spark)
-    tables.insert(old, [{"id": 7}])
-    commands.upgrade(lake.env, lake.second, jobs=no_spark)
-    tables.restore(old, first)
-    assert tables.snapshot(old).sealed
-
-
-def begun(lake: Lake, old: Path, older: int) -> None:
-    """The rollback is killed before it opens the table."""
-    with contextlib.suppress(Crash):
-        commands.rollback(lake.crashing_at(3), jobs=no_spark)
-    tables.restore(old, older)
-
-
-def written(lake: Lake, old: Path, older: int) -> None:
-    tables.restore(old, older)
-    tables.insert(old, [{"id": 4}])
-
-
-RESTORES: Mapping[str, Callable[[Lake, Path, int], object]] = {
-    "open": lambda lake, old, older: tables.restore(old, older),
-    "open and written": written,
-    "sealed": older_seal,
-    "a rollback begun": begun,
-}
-
-
-@pytest.mark.parametrize("restores", RESTORES.values(), ids=RESTORES)
-def test_an_old_table_whose_log_was_cleaned_up_after_a_restore_is_no_way_back(
-    tmp_path: Path, restores: Callable[[Lake, Path, int], object]
-) -> None:
-    lake, old, older = retired(tmp_path, "replacement")
-    restores(lake, old, older)
-    clean(old)
-    with unwritten(lake.env), refused("old_table_changed", "t") as errors:
-        commands.rollback(lake.env, jobs=no_spark)
-    assert "RESTORE" not in errors[0].next_action, "no log has that version any more"
-
-
-def test_files_that_were_rearranged_before_a_restore_there_and_back_are_a_way_back(tmp_path: Path) -> None:
-    lake, old, older = retired(tmp_path, "replacement")
-    rearranged = tables.optimize(old)
-    tables.restore(old, older)
-    tables.restore(old, rearranged)
-    commands.rollback(lake.env, jobs=no_spark)
-    assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
-    whole(lake)
 
 
 def test_rows_that_a_rollback_brought_back_and_a_restore_took_out_are_asked_for(tmp_path: Path) -> None:
