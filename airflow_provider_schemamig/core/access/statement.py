@@ -104,7 +104,13 @@ def run_statement(
 
 
 #: Settings of the statement that readers of CSV, JSON and Parquet, and Python functions, look at only when they are planned.
-_READ_WHEN_PLANNED = ("spark.sql.session.timeZone", "spark.sql.caseSensitive")
+_READ_WHEN_PLANNED = (
+    "spark.sql.session.timeZone",
+    "spark.sql.caseSensitive",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.files.ignoreCorruptFiles",
+)
 
 
 def _planned_as_given(data: DataFrame) -> DataFrame:

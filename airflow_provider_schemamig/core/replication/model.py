@@ -84,6 +84,19 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoredRows:
+    """``version``: of the origin's table ``shard``, which the target's then was equal to, and its commit's hash. ``table_version``: of the
+    target's, with the rows in it. ``claim_id``: what it was made under."""
+
+    shard: ShardId
+    version: int
+    table_version: int
+    rows: int
+    commit_hash: str
+    claim_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamState:
     """What a stream's object says; for people and schedulers, never for what is brought.
 
@@ -113,6 +126,8 @@ class StreamState:
     commit_hash: str = ""
     #: The version of the target's table that its last restore made; None: there was none, or nobody could write it down.
     restored_as: int | None = None
+    #: Its newest restores that were made under a claim, the newest last. Tables that were rewritten since know nothing of them.
+    claimed: tuple[RestoredRows, ...] = ()
 
     @property
     def waits(self) -> bool:

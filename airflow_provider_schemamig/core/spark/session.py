@@ -48,11 +48,27 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
         "spark.sql.legacy.charVarcharAsString": "false",
         "spark.sql.sources.partitionOverwriteMode": "STATIC",
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+        "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+        "spark.sql.parser.escapedStringLiterals": "false",
+        "spark.sql.parser.quotedRegexColumnNames": "false",
+        # What VACUUM or a lost disk took would be no rows, and nobody be told.
+        "spark.sql.files.ignoreMissingFiles": "false",
+        "spark.sql.files.ignoreCorruptFiles": "false",
         SUBSTITUTES: "false",
     }
 )
-#: How rows lie in the files that it writes: times as all readers read them. Spark's own choice, INT96, some take for other times.
-WRITING_SETTINGS: Mapping[str, str] = MappingProxyType({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+#: How rows lie in the files that it writes: times as all readers read them (Spark's own choice, INT96, some take for other times), and no
+#: column that the statement does not name.
+WRITING_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.databricks.delta.schema.autoMerge.enabled": "false",
+    }
+)
 #: For a Spark on this machine alone: the defaults are made for clusters, and cost seconds a statement on small tables.
 LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_schemamig.core.spark.errors import SourceVacuumed
 from tests.support.lake import Lake
 from tests.support.upgrades import two_releases
 
@@ -77,6 +78,26 @@ def test_two_threads_that_write_by_one_session_keep_their_numbers_apart(spark: S
     for name in ("t", "u"):
         assert sorted(row["id"] for row in lake.env.reader(name, "1.0.0").arrow().to_pylist()) == list(range(count))
     assert session.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+
+
+@pytest.mark.some(1, of="flows of Spark")
+def test_a_session_that_leaves_out_missing_files_does_so_of_its_own_rows_alone(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    own = tmp_path / "own"
+    for number in range(2):
+        session.range(number, number + 1).selectExpr("id", "CAST(NULL AS TIMESTAMP) AS ts").coalesce(1).write.mode("append").parquet(
+            str(own)
+        )
+    rows = session.read.parquet(str(own))
+    next(own.glob("*.parquet")).unlink()
+    writer = lake.env.writer("t", "1.0.0", spark=session)
+    writer.append(rows)
+    (left,) = lake.env.reader("t", "1.0.0").arrow().to_pylist()
+    for file in lake.path("t").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(SourceVacuumed):
+        writer.merge(session.createDataFrame([(left["id"], None)], "id BIGINT, ts TIMESTAMP"), on=["id"])
 
 
 @pytest.mark.some(1, of="flows of Spark")

@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree
 from tests.support.lake import Crash
 from tests.support.replicas import Replicas, lose_the_log, make_replicas, read_whole
+from tests.support.rows.jobs import RowJobs
 from tests.support.rows.tables import enable_change_data
 from tests.support.tables import foreign
 
@@ -162,6 +163,33 @@ def test_a_restore_that_is_tried_again_is_found_done_only_if_it_was(two: Replica
         assert (two.rows("b"), two.state("a", "b")) == before, "the stream has gone on since"
         with pytest.raises(RestoreNotNewer):
             restore(a, target, CollectionName("trips"), allow_lossy=True, claim_id="tuesday", jobs=two.runner)
+
+
+@pytest.mark.parametrize("since", ["another run restored it", "both were rewritten"])
+def test_a_restore_that_is_cleared_finds_what_it_did_before_others(tmp_path: Path, since: str) -> None:
+    """Else it would take away what came to the target after it."""
+    up, down = "SELECT id, v, id + 1 AS m FROM {trips}", "SELECT id, v FROM {trips}"
+    columns = "id BIGINT NOT NULL, v STRING"
+    releases = (
+        (f"CREATE TABLE trips ({columns}, PRIMARY KEY (id));", ""),
+        (f"CREATE TABLE trips ({columns}, m BIGINT, PRIMARY KEY (id));", f'rewrite("trips", up="{up}", down="{down}")'),
+    )
+    two = make_replicas(tmp_path, *releases)
+    two.runner = RowJobs({up: lambda row: [{**row, "m": row["id"] + 1}], down: lambda row: [{"id": row["id"], "v": row["v"]}]})
+    again = functools.partial(restore, two.env("a"), two.env("b"), CollectionName("trips"), allow_lossy=True, jobs=two.runner)
+    two.insert("a", {"id": 1, "v": "x"})
+    first = again(claim_id="airflow:replicas/monday/restore")
+    two.insert("a", {"id": 2, "v": "y"})
+    if since == "another run restored it":
+        again(claim_id="airflow:replicas/tuesday/restore")
+    else:
+        two.upgrade("b", to=2)
+        two.upgrade("a", to=2)
+    two.insert("b", {"id": 100, "v": "own"})
+    two.insert("a", {"id": 3, "v": "z"})
+    before = tree(two.path("b"))
+    assert again(claim_id="airflow:replicas/monday/restore") == first
+    assert tree(two.path("b")) == before
 
 
 def test_a_restore_from_a_quiet_origin_advises_at_once_what_works(two: Replicas) -> None:

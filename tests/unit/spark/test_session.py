@@ -31,16 +31,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+READ_AS_NOTHING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+
 # --- settings ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cluster_keeps_its_sizing_and_loses_its_meaning(folder: Path) -> None:
     conf = {"spark.executor.memory": "4g", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.jars": "/extra.jar"}
     conf["spark.sql.parquet.outputTimestampType"] = "INT96"
+    conf |= dict.fromkeys(READ_AS_NOTHING, "true")
     settings = settings_for("yarn", conf)
     assert settings["spark.executor.memory"] == "4g"
     assert settings["spark.sql.session.timeZone"] == "UTC"
     assert settings["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
+    assert [settings[name] for name in READ_AS_NOTHING] == ["false", "false"], "what VACUUM took would be no rows"
     assert settings["spark.jars"] == ",".join([*(str(folder / name) for name in JARS), "/extra.jar"])
     assert "spark.driver.host" not in settings
     assert "spark.sql.shuffle.partitions" not in settings

@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.replication.errors import (
     RestoreWouldLose,
     TargetAppendOnly,
 )
-from airflow_provider_schemamig.core.replication.model import Stream, StreamState
+from airflow_provider_schemamig.core.replication.model import RestoredRows, Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values, kept_columns
 from airflow_provider_schemamig.core.replication.restore.other_origins import (
@@ -67,6 +67,8 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 _TRIES = 3
+#: Of so many restores a stream's object tells under which claim they were made: a task that is cleared finds its own.
+_CLAIMS_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +88,6 @@ class Wish:
     def takes_away(self) -> bool:
         """Return whether nothing of the target's rows is looked after."""
         return self.allow_lossy or self.is_first
-
-
-@dataclass(frozen=True, slots=True)
-class RestoredRows:
-    """``version``: of the origin's table ``shard``, which the target's now is equal to, and its commit's hash. ``table_version``: of the
-    target's, with the rows in it."""
-
-    shard: ShardId
-    version: int
-    table_version: int
-    rows: int
-    commit_hash: str
 
 
 class OriginUpgrading(Conflict):
@@ -144,10 +134,12 @@ def restore(
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
-    stream, before = ends.stream(collection), _done_before(ends, collection, wish)
+    stream = ends.stream(collection)
+    known = read_state(target, stream)
+    told = None if known is None or claim_id is None else next((rows for rows in known.claimed if rows.claim_id == claim_id), None)
+    before = told or _done_before(ends, collection, wish)
     if before is not None:
-        known = read_state(target, stream)
-        is_told = known is not None and _is_told(known, before)
+        is_told = told is not None or (known is not None and _is_told(known, before))
         if is_told and known is not None and known.error is not None:
             before = None  # what stopped the stream after that restore takes another one
         else:
@@ -175,7 +167,9 @@ def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> Re
         for commit in commits_since_restore(ends.stream(collection), table):
             if commit.is_restore and commit.about.get("claim_id") == wish.claim_id:
                 about, rows = commit.about, int(read_commit(table.store, commit.version).info["operationParameters"]["rows"])
-                return RestoredRows(ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"]))
+                return RestoredRows(
+                    ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"]), wish.claim_id
+                )
     except LogTruncated:  # it was longer ago than the tries of a task lie apart
         pass
     return None
@@ -213,7 +207,7 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     for app_id in app_ids(txn for txn in place.txns if txn.startswith(stream.txn_prefix)):
         forget(ends.target.env, stream, ShardId(app_id.removeprefix(stream.txn_prefix)), txn_position(place.txns, app_id))
     hi = source.table.head.version
-    return RestoredRows(source.table.shard.shard, hi, version, copied.rows, place.span.commit_hash)
+    return RestoredRows(source.table.shard.shard, hi, version, copied.rows, place.span.commit_hash, wish.claim_id)
 
 
 def _check_columns(ends: StreamEnds, source: CopiedTable, wish: Wish) -> None:
@@ -393,5 +387,8 @@ def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
     """Return the stream's object without what stopped it or let it wait."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, commit_hash=done.commit_hash)
+    if done.claim_id is not None:
+        others = [rows for rows in state.claimed if rows.claim_id != done.claim_id]
+        state = replace(state, claimed=(*others[1 - _CLAIMS_KEPT :], done))
     state = replace(state, restored_as=done.table_version)
     return replace(state, behind_since=None, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

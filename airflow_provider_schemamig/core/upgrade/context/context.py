@@ -258,12 +258,17 @@ CLAIM_ANEW = (
     "If it is still wanted, start it under another claim: in Airflow a new run, on the command line `schemamig preflight`, `upgrade` or "
     "`alter` (with another --claim-id, if it had one)."
 )
-ENDS_ROLLBACK = (
-    "Run `schemamig rollback` again, which goes on where it stopped; or the same `schemamig upgrade` or `alter` without --claim-id, which "
-    "goes on with the change."
-)
 #: The states in which a deployment's own tasks run.
 LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
+
+
+def ends_rollback(state: State, generation: Generation) -> str:
+    """Return what brings a rollback or cancel of ``generation`` to its end that has begun."""
+    again = f"`schemamig rollback --generation {generation}` again, which goes on where it stopped"
+    newer = state.leader.generation if state.leader is not None else generation
+    if newer > generation and state.deployments[newer].state in LED:
+        return f"Generation {newer} has taken the lead since: take it back first, then run {again}; or let it go on."
+    return f"Run {again}; or the same `schemamig upgrade` or `alter` without --claim-id, which goes on with the change."
 
 
 def lead(
@@ -281,7 +286,7 @@ def lead(
     state.require_current(task)
     deployment, row = leading(state, generation, task=task, states=states)
     if deployment.rolling_back:
-        raise WrongState(generation=generation, state="being rolled back", task=task, first=ENDS_ROLLBACK)
+        raise WrongState(generation=generation, state="being rolled back", task=task, first=ends_rollback(state, generation))
     leadership = Leadership(generation, row.epoch)
     recall_heads(env)
     return LeaderWriter(env, state, deployment, plan_of(env, deployment), leadership, ledger, listen, seal_seconds=seal_seconds)

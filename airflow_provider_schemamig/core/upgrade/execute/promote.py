@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
-from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, ENDS_ROLLBACK, deployment_of, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, deployment_of, ends_rollback, plan_of
 from airflow_provider_schemamig.core.upgrade.context.pausing import collections_of
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
@@ -180,7 +180,7 @@ def promote(
             return []
         state.require_current("promote")
         if leads and not over_rollback:
-            raise WrongState(generation=generation, state="being rolled back", task="promote", first=ENDS_ROLLBACK)
+            raise WrongState(generation=generation, state="being rolled back", task="promote", first=ends_rollback(state, generation))
         check_not_paused(state, "promote", names)
         if leads:  # under another epoch than the rollback, which has deleted nothing yet, and ends at its next write
             return [Put(Leader(generation, next_epoch(state), pendulum.now("UTC"))), Put(replace(deployment, rolling_back=False))]

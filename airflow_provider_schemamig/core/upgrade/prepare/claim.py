@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import check_label
 from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
-from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, ENDS_ROLLBACK
+from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, ends_rollback
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, begun_rollbacks
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
@@ -126,7 +126,9 @@ def _check_not_taken_back(state: State, request: Claim) -> None:
     newest = max((deployment.generation for deployment in own), default=None)
     for found in own:
         if _is_rolling_back(state, found):
-            raise WrongState(generation=found.generation, state="being rolled back", task=_UNDER_CLAIM, first=ENDS_ROLLBACK)
+            raise WrongState(
+                generation=found.generation, state="being rolled back", task=_UNDER_CLAIM, first=ends_rollback(state, found.generation)
+            )
         if found.state is DeploymentState.ROLLED_BACK:
             raise WrongState(generation=found.generation, state="rolled back", task=_UNDER_CLAIM, first=CLAIM_ANEW)
         if found.rolling_back or (found.generation == newest and found.cancelled_by is not None):

@@ -300,7 +300,7 @@ def test_a_committed_claim_whose_rollback_has_begun_is_not_made_again_by_its_ret
             break
         with refused("wrong_state") as errors:
             lake.upgrade(folders[1], claim_id="X") if retry == "upgrade" else claimed(lake, folders[1], claim_id="X")
-        assert "`schemamig rollback` again" in errors[0].next_action
+        assert "`schemamig rollback --generation 2` again" in errors[0].next_action
         lake.upgrade(folders[1])
         assert (lake.version, [hold.state.value for hold in lake.state.holds.values()]) == ("1.1.0", ["open"])
         whole(lake)
@@ -321,6 +321,27 @@ def test_a_claim_whose_cancel_was_killed_is_over_once_another_led(tmp_path: Path
         lake.upgrade(folders[2], claim_id="X")
     assert "under another claim" in errors[0].next_action and "rollback" not in errors[0].next_action
     lake.upgrade(folders[2], claim_id="Z")
+    whole(lake)
+
+
+def test_a_claim_whose_rollback_was_killed_is_not_sent_into_the_release_of_another_that_leads(tmp_path: Path) -> None:
+    folders = growing(tmp_path, 3)
+    lake = deployed(tmp_path, *folders[:2])
+    lake.upgrade(folders[1], claim_id="X")
+    with pytest.raises(Crash):
+        commands.rollback(lake.crashing_at(2), jobs=no_spark)
+    later = promoted(lake, folders[2], claim_id="Y")
+    with refused("wrong_state") as errors:
+        lake.upgrade(folders[1], claim_id="X")
+    assert f"Generation {later} has taken the lead since" in errors[0].next_action
+    with refused("nothing_to_roll_back"):
+        commands.rollback(lake.env, generation=Generation(2), jobs=no_spark)
+    commands.cancel(lake.env, later, jobs=no_spark)
+    with refused("wrong_state") as errors:
+        lake.upgrade(folders[1], claim_id="X")
+    assert errors[0].next_action.startswith("Run `schemamig rollback --generation 2` again")
+    commands.rollback(lake.env, generation=Generation(2), jobs=no_spark)
+    assert lake.version == "1.0.0"
     whole(lake)
 
 
