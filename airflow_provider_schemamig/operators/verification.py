@@ -54,10 +54,10 @@ class VerifyOperator(EnvironmentOperator):
         for finding in found.findings:
             self.log.error("%s", finding.to_json())
         if self.fails:
-            raise_refusals([finding.as_refusal() for finding in found.findings])
+            raise_refusals([broken.as_refusal() for broken in found.broken])
         drifted: dict[str, list[str]] = {}
-        for finding in found.findings:
-            drifted.setdefault(str(finding.collection), []).append(finding.as_refusal().message)
+        for broken in found.broken:
+            drifted.setdefault(str(broken.collection), []).append(broken.as_refusal().message)
         asset_events.tell_drift(context, self.environment, drifted)
         counts = {"kept": len(found.kept), "unasked": len(found.unasked)}
         return counts if self.fails else {**counts, "findings": len(found.findings)}

@@ -74,7 +74,7 @@ def replicate(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Bring the commits of collections to another environment. Exit 3: some wait for an upgrade; exit 1: some are stopped, by a gap."""
+    """Bring the commits of collections to another environment. Exit 3: some wait for an upgrade; exit 1: some are stopped."""
     from datetime import timedelta
 
     import pendulum

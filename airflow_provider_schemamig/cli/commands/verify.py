@@ -45,4 +45,4 @@ def verify(
 
         show_verified(to, document)
 
-    return Answer(document, show, Exit.REFUSED if found.findings else Exit.DONE)
+    return Answer(document, show, Exit.REFUSED if found.broken else Exit.DONE)

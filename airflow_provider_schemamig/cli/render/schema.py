@@ -66,7 +66,7 @@ def refreshed_view(document: Document) -> RenderableType:
     woken = [
         Text.assemble("woken  ", (stream["collection"], "cyan"), f"  from {short_id(stream['origin'])}") for stream in document["woken"]
     ]
-    return Group(text, *(woken or [Text("No replication into it is paused.", style="dim")]))
+    return Group(text, *(woken or [Text("No replication into it is paused; stopped ones look again, too.", style="dim")]))
 
 
 def sides_text(one: Document, other: Document) -> Text:

@@ -22,7 +22,7 @@ def show_verified(to: Console, document: Mapping[str, Any]) -> None:
     for item in document["unasked"]:
         what = f"{item['collection']}  {item['element'] or ''}".rstrip()
         to.print(Text(f"not asked  {what}: {item['reason']}", style="yellow"))
-    if not document["findings"]:
+    if not document["findings"] and all(item["element"] for item in document["unasked"]):
         to.print(Text("Nothing is broken."))
 
 

@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     row_position,
     write_position,
 )
-from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, rests, write_state
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConstraintViolated, QueryRefused
 from airflow_provider_schemamig.core.transfer.retention import made_at
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of
@@ -92,7 +92,7 @@ class Run:
         """Bring all there is at the first look; what the stream's object says afterwards. What concerns this stream alone is told there and
         not raised."""
         self._known = read_state(self.ends.target.env, self.stream)
-        if self._known is not None and self._known.rests(self.settings, self.now):
+        if self._known is not None and rests(self.ends.target.env, self._known, self.settings, self.now):
             return self._known
         if self._known is not None and self._known.error == WroteOtherColumns.code:
             return self._known  # its rows are in the wrong columns until a restore brings them anew

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.replication.stream.compatibility import Ref
 from airflow_provider_schemamig.core.replication.stream.events import newest_version
 from airflow_provider_schemamig.core.replication.stream.lineage import lineage_of
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
-from airflow_provider_schemamig.core.replication.stream.stored_state import read_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, rests
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
@@ -50,7 +50,7 @@ def _is_due(ends: StreamEnds, state: StreamState | None, settings: StreamSetting
     if state is None:
         return True
     if state.waits:
-        return not state.rests(settings, now)
+        return not rests(ends.target.env, state, settings, now)
     live = ends.origin.state.objects.get(state.stream.collection)
     if live is None or live.shard != state.shard:
         return True

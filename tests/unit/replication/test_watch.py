@@ -79,6 +79,8 @@ def test_a_stopped_stream_rests_too(two: Replicas) -> None:
     write_state(two.env("b"), replace(read_states(two.env("b"))[-1], error="log_cleaned", updated_at=pendulum.now("UTC")))
     assert seen(two) == StreamDue(due=False, waiting=True)
     assert seen(two, after=LATER) == StreamDue(due=True, waiting=True)
+    refresh(two.env("b"), pendulum.now("UTC"))
+    assert seen(two) == StreamDue(due=True, waiting=True)
 
 
 def pause(two: Replicas) -> None:

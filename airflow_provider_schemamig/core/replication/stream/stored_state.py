@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core import jsonable
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.names import collection_name
-from airflow_provider_schemamig.core.replication.model import FOLDER, Stream, StreamState
+from airflow_provider_schemamig.core.replication.model import FOLDER, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -70,8 +70,14 @@ def read_states(env: EnvironmentRoot) -> tuple[StreamState, ...]:
 
 
 def wake(env: EnvironmentRoot, now: pendulum.DateTime) -> None:
-    """Let every stream that is paused now work out the target's hash at its next look, and not after ``Settings.recompute``."""
+    """Let every stream that waits now be looked at in the next run, and not after ``StreamSettings.recompute``; one that is paused works
+    out the target's hash then."""
     env.store().put(_WOKEN, canonical(to_json(_Woken(now))).encode())
+
+
+def rests(env: EnvironmentRoot, state: StreamState, settings: StreamSettings, now: pendulum.DateTime) -> bool:
+    """Return whether a stream that waits is left alone in this run. Who has mended what stopped it wakes it, or starts anew."""
+    return state.rests(settings, now) and not (state.error is not None and _woken_at(env.store()) >= state.updated_at)
 
 
 def parsed(kind: type[T], where: str, data: bytes, decode: Callable[[Any], T] | None = None) -> T | NoteDamaged:

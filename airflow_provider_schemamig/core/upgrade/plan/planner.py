@@ -180,7 +180,8 @@ class _Planner(Checks):
         for name in sorted(state.objects):
             head = self._view.heads.get(name)
             if head is None:
-                self._notes.append(f"{name}: its shard {state.objects[name].shard} has no table yet or any more; skipped")
+                uri = state.shard_of(name).uri
+                self._notes.append(f"{name}: there is no Delta table at {uri} any more, and nothing is done to it: see `schemamig status`")
                 continue
             found = drift_found(state, name, head)
             self._refusals += [found] if found is not None else []

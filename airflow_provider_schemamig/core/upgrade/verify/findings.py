@@ -30,7 +30,10 @@ class Inconsistent(Refusal):
 
     code = "inconsistent"
     message = "{sentence}."
-    next_action = "`schemamig verify --collection {collection}` names rows, files and the commits that wrote them; fix the rows."
+    next_action = (
+        "`schemamig verify --collection {collection}` names rows, files and the commits that wrote them; fix the rows. Of a table that is "
+        "not there `schemamig status` says what to do."
+    )
     sentence: str
 
 
@@ -94,6 +97,9 @@ class Unasked:
     element: str | None
     reason: str
 
+    def as_refusal(self) -> Inconsistent:
+        return Inconsistent(collection=self.collection, sentence=self.reason)
+
     def to_json(self) -> dict[str, Any]:
         return {"collection": self.collection, "element": self.element, "reason": self.reason}
 
@@ -103,6 +109,11 @@ class Verified:
     findings: tuple[TableFinding, ...] = ()
     kept: tuple[KeptRule, ...] = ()
     unasked: tuple[Unasked, ...] = ()
+
+    @property
+    def broken(self) -> tuple[TableFinding | Unasked, ...]:
+        """Return the findings, and the collections of which there is no table to look at."""
+        return (*self.findings, *(item for item in self.unasked if item.element is None))
 
     def to_json(self) -> dict[str, Any]:
         return {

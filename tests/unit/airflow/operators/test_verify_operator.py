@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def test_findings_fail_the_task(lake: Lake) -> None:
     with fails_for_good(Refused) as several:
         run(lake)
     assert [item.collection for item in several.value.refusals] == ["a", "a", "b"]
+
+
+def test_a_table_that_is_gone_fails_the_task(lake: Lake) -> None:
+    shutil.rmtree(lake.path("a"))
+    with fails_for_good(Inconsistent, match="no Delta table is there") as found:
+        run(lake)
+    assert found.value.collection == "a"
+    assert run(lake, fails=False) == {"kept": 1, "unasked": 1, "findings": 0}
 
 
 def test_new_rows_are_asked_of_keys_alone(lake: Lake) -> None:

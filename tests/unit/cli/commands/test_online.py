@@ -123,7 +123,9 @@ def test_online_what_verify_cannot_look_at_is_said(lake: Path, run: Run) -> None
     conforms(found.document, "verified")
     reason = "no Delta table is there, or another one than the ledger knows"
     assert found.document["unasked"] == [{"collection": "a", "element": None, "reason": reason}]
-    assert "not asked a: no Delta table is there" in " ".join(run("verify", "--env", lake).stdout.split())
+    shown = run("verify", "--env", lake)
+    assert "not asked a: no Delta table is there" in " ".join(shown.stdout.split())
+    assert (found.exit_code, shown.exit_code) == (1, 1) and "Nothing is broken" not in shown.stdout
 
 
 def test_the_history_of_a_change(lake: Path, run: Run) -> None:

@@ -132,7 +132,7 @@ def test_rollback_before_the_commit_a_task_names_the_ways_on(changed: Lake, tmp_
         commands.rollback(lake.crashing_at(3), jobs=OnlineJobs())
     with pytest.raises(WrongState, match="generation 2 is being rolled back; cutover cannot run on it") as caught:
         commands.cutover(lake.env, PROMOTED, jobs=OnlineJobs())
-    assert "`schemamig rollback`" in caught.value.next_action and "`schemamig upgrade`" in caught.value.next_action
+    assert "`schemamig rollback --generation 2` again" in caught.value.next_action and "`schemamig upgrade`" in caught.value.next_action
     commands.rollback(lake.env, jobs=OnlineJobs())
     assert lake.version == "1.0.0"
 
