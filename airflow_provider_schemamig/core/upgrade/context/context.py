@@ -161,6 +161,7 @@ class LeaderWriter(LeaderView):
     #: When this very run was about to append what commits the release; None: it did not, or found it committed.
     committed_at: pendulum.DateTime | None = None
     _done: Callable[[State], bool] = field(default=lambda state: False)
+    _reported_at: float = 0.0
 
     def append(self, decide: Callable[[State], Sequence[Update]]) -> State:
         def unless_done(state: State) -> Sequence[Update]:
@@ -202,7 +203,10 @@ class LeaderWriter(LeaderView):
             self._done = outer
 
     def report(self, kind: str, collection: str | None, version: int | None, started: float, done: int = 1, total: int = 1) -> None:
-        seconds = time.monotonic() - started
+        """Tell what was done since ``started``, of the monotonic clock. What is done side by side shares the time: each has what came to
+        the report before, so that the seconds of all add up to what it took."""
+        now = time.monotonic()
+        seconds, self._reported_at = now - max(started, self._reported_at), now
         self.results.append(StageResult(kind, collection, version, seconds))
         self.listen(Event(kind, collection, done, total, seconds, measures={} if version is None else {"commits": 1}))
 

@@ -267,4 +267,6 @@ def test_refresh_publishes_and_wakes(run: Run, west: Environment) -> None:
 
 def test_refresh_with_nothing_paused(run: Run, west: Environment) -> None:
     shutil.rmtree(Path(west.location.local_path or "") / "_schemamig" / "replicas", ignore_errors=True)
-    assert run("schema", "refresh", "--env", west.location.uri).stdout.endswith("No replication into it is paused; stopped ones look again, too.\n")
+    assert run("schema", "refresh", "--env", west.location.uri).stdout.endswith(
+        "No replication into it is paused; stopped ones look again, too.\n"
+    )

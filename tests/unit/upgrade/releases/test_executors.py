@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -99,3 +100,14 @@ def test_a_task_that_takes_over_is_given_what_was_left_open(lake: Lake, run: lis
     commands.upgrade(lake.env, lake.second, claim_id="another", jobs=OnlineJobs())
     (settled,) = [stage for _, stage in run if isinstance(stage, s.Settle) and stage.collections]
     assert "a" in settled.collections
+
+
+def test_the_seconds_of_stages_that_are_made_side_by_side_add_up_to_what_the_upgrade_took(tmp_path: Path) -> None:
+    names = [f"t{number}" for number in range(40)]
+    first = "".join(f"CREATE TABLE {name} (a INT);" for name in names)
+    lake = two_releases(tmp_path, first, first.replace("(a INT)", "(a INT, b INT)"), ", ".join(f'evolution("{name}")' for name in names))
+    for folder in (lake.first, lake.second):
+        started = time.monotonic()
+        outcome = lake.upgrade(folder)
+        assert len(outcome.stages) > len(names)
+        assert sum(stage.seconds for stage in outcome.stages) <= time.monotonic() - started
