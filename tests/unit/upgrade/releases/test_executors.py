@@ -106,8 +106,7 @@ def test_the_seconds_of_stages_that_are_made_side_by_side_add_up_to_what_the_upg
     names = [f"t{number}" for number in range(40)]
     first = "".join(f"CREATE TABLE {name} (a INT);" for name in names)
     lake = two_releases(tmp_path, first, first.replace("(a INT)", "(a INT, b INT)"), ", ".join(f'evolution("{name}")' for name in names))
-    for folder in (lake.first, lake.second):
-        started = time.monotonic()
-        outcome = lake.upgrade(folder)
-        assert len(outcome.stages) > len(names)
-        assert sum(stage.seconds for stage in outcome.stages) <= time.monotonic() - started
+    started = time.monotonic()
+    outcome = lake.upgrade(lake.second)
+    assert len(outcome.stages) > len(names)
+    assert sum(stage.seconds for stage in outcome.stages) <= time.monotonic() - started
