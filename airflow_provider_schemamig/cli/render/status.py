@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from airflow_provider_schemamig.exceptions import listed
 
 _CHANGES_SHOWN = 3
 
-#: With more collections than this only those that need attention get a line of their own.
+#: With more collections than this only those that need attention get a line of their own, and no more than so many of them.
 COLLECTIONS_SHOWN = 40
 #: The newest deployments are the interesting ones.
 DEPLOYMENTS_SHOWN = 5
@@ -90,9 +91,12 @@ def _not_promoted(generation: int) -> Text:
 
 
 def _collections(collections: Mapping[str, Document]) -> RenderableType:
-    shown = collections
+    """Return a line a collection; of very many only those that need attention, the worst first, and how many more there are of a kind."""
+    shown, rest = dict(collections), dict[str, Document]()
     if len(collections) > COLLECTIONS_SHOWN:
-        shown = {name: item for name, item in collections.items() if _remarks(item)}
+        noted = sorted((name for name, item in collections.items() if _remarks(item)), key=lambda name: not collections[name]["drift"])
+        shown = {name: collections[name] for name in noted[:COLLECTIONS_SHOWN]}
+        rest = {name: collections[name] for name in noted[COLLECTIONS_SHOWN:]}
     table = table_of("collection", "shard!", "version>", "schema>", "columns>", "remarks")
     for name, item in shown.items():
         version = item.get("table_version")
@@ -105,10 +109,16 @@ def _collections(collections: Mapping[str, Document]) -> RenderableType:
             counts,
             _remark_text(item),
         )
-    quiet = len(collections) - len(shown)
-    if not quiet:
+    lines = [Text(f"{count:,} more: {text} (--json has all)") for text, count in Counter(map(_plain_remarks, rest.values())).most_common()]
+    quiet = len(collections) - len(shown) - len(rest)
+    lines += [Text(f"{quiet:,} collections are as the ledger says.", style="dim")] if quiet else []
+    if not lines:
         return table if shown else Text("no collections")
-    return Group(*([table] if shown else []), Text(f"{quiet:,} collections are as the ledger says.", style="dim"))
+    return Group(*([table] if shown else []), *lines)
+
+
+def _plain_remarks(item: Document) -> str:
+    return "; ".join(text for text, _ in _remarks(item))
 
 
 def _remarks(item: Document) -> list[tuple[str, str]]:
@@ -131,7 +141,9 @@ def _remark_text(item: Document) -> Text:
 
 
 def _drift(collections: Mapping[str, Document]) -> Iterator[RenderableType]:
-    for name, item in collections.items():
+    drifted = [name for name, item in collections.items() if item["drift"]]
+    for name in drifted[:COLLECTIONS_SHOWN]:
+        item = collections[name]
         for difference in item["drift"]:
             yield Text.assemble(("drift  ", "bold red"), (name, "cyan"), f"  {difference}")
         for way in item.get("ways_on", ()):

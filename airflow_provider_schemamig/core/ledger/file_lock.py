@@ -2,7 +2,7 @@
 
 Compare-and-append alone is correct but not fair: who has just won knows the state without reading and wins again, and a newcomer that
 has to read first can lose for minutes (seen: 137 appends to 1; on an object store 18,289 to none of seven others). An advisory lock on
-local disks gives everybody a turn; elsewhere who appends again and again with nothing between leaves gaps. Nothing rests on either.
+local disks gives everybody a turn; elsewhere who appends again and again with little between leaves gaps. Nothing rests on either.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 _PATIENCE_SECONDS = 2.0
 #: Left free after each turn, and polled in: longer than a poll, so that whoever waits gets in.
 _GAP_SECONDS = 0.002
-#: So many appends of one process, each begun as soon as the last one ended, are more than any command makes.
+#: So many appends of one process, each begun soon after the last one ended, are more than any command makes.
 _IN_A_ROW = 16
 #: The longest gap, in times of what an append took and in seconds: a process that lost reads two objects for each commit that it missed.
 _LONGEST_GAP, _LONGEST_GAP_SECONDS = 16, 1.0
-#: Of the time that an append took: a process that does other things for longer has left a gap already.
-_BUSY = 0.25
+#: Of the time that an append took: after a longer pause a process begins anew, as others got in; after a shorter one none could begin.
+_ENOUGH, _NOTHING = 3.0, 0.25
+#: One gap in so many appends is enough where there are short pauses between them, too.
+_GAP_EACH = 16
 
 
 @contextlib.contextmanager
@@ -64,7 +66,7 @@ def _take(descriptor: int) -> None:
 
 @dataclass(slots=True)
 class Streak:
-    """The appends of this process, as far as nobody else's came between and it did nothing else between them."""
+    """The appends of this process since it last left enough time for others to get in."""
 
     count: int = 0
     took_seconds: float = 0.0
@@ -72,9 +74,11 @@ class Streak:
 
     def leave_gap(self, env: EnvironmentRoot) -> None:
         """Wait before the next append of a long streak where there is no lock."""
-        if time.monotonic() - self.ended_at > _BUSY * self.took_seconds:
+        pause_seconds = time.monotonic() - self.ended_at
+        if pause_seconds > _ENOUGH * self.took_seconds:
             self.count = 0
-        if env.location.local_path is None and self.count > _IN_A_ROW:
+        is_due = pause_seconds < _NOTHING * self.took_seconds or self.count % _GAP_EACH == 0
+        if env.location.local_path is None and self.count > _IN_A_ROW and is_due:
             time.sleep(random.uniform(0, min(_LONGEST_GAP * self.took_seconds, _LONGEST_GAP_SECONDS)))
 
     def goes_on(self, began: float) -> None:

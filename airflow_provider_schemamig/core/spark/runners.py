@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.spark.java_output import Hears, to_stderr
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
-from airflow_provider_schemamig.core.spark.session import embedded_session, quiet_pyspark, with_meaning
+from airflow_provider_schemamig.core.spark.session import DELTA_SETTINGS, embedded_session, quiet_pyspark, with_meaning
 from airflow_provider_schemamig.core.spark.translate import last_lines
 from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
 
@@ -110,6 +110,7 @@ class ConnectRunner:
         self.url = url
         self._session: SparkSession | None = None
         self._tasks = (0, 0)
+        self._has_delta = False
 
     @property
     def is_started(self) -> bool:
@@ -132,12 +133,20 @@ class ConnectRunner:
         self._session = session
         session.registerProgressHandler(self._heard)  # type: ignore[arg-type]  # its protocol has one method more, which nobody calls
         try:
+            self._check_delta(session)
             return run_job(with_meaning(session), job, _from_here(request))
         except SparkUnavailable as lost:
             raise SparkUnavailable(where=_address(self.url), reason=lost.reason, collection=lost.collection) from None
         finally:
             self._session, self._tasks = None, (0, 0)
             session.stop()
+
+    def _check_delta(self, session: SparkSession) -> None:
+        """Raise SparkUnavailable where the server was started without Delta, which would take its SQL for mistakes."""
+        if not self._has_delta and any(value not in str(session.conf.get(name, "")) for name, value in DELTA_SETTINGS.items()):
+            needs = " and ".join(f"{name}={value}" for name, value in DELTA_SETTINGS.items())
+            raise SparkUnavailable(where=_address(self.url), reason=f"that server was started without Delta: it needs {needs}")
+        self._has_delta = True
 
     def _heard(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         known = () if stages is None or done else tuple(stages)

@@ -93,3 +93,11 @@ def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, 
     assert up == there
     assert rewrite.rows("b") == rewrite.expected(lo + 1)
     assert spark.sql("SELECT 1 AS one").collect()[0]["one"] == 1, "the classic session of this process works on"
+
+
+@pytest.mark.soak
+def test_a_connect_server_that_knows_no_delta_is_told_from_a_wrong_query(tmp_path: Path) -> None:
+    with connect_server(tmp_path, {"spark.sql.extensions": "org.example.Other"}) as url:
+        with pytest.raises(errors.SparkUnavailable, match=r"without Delta: it needs spark\.sql\.extensions=io\.delta") as caught:
+            ConnectRunner(url).run("preflight", {"checks": []})
+        assert caught.value.where == url

@@ -158,13 +158,15 @@ def test_a_writer_that_appends_again_and_again_leaves_gaps_to_others(
             writer.transact(lambda state: [Put(counter(state.version))])
         return sum(gap > 0 for gap in gaps)
 
-    assert append(writer, 40, between=0.03) == 0
+    assert append(writer, 40, between=0.31) == 0
     assert append(writer, 16) == 0
     assert append(writer, 4) == (4 if waits else 0)
     append(LedgerWriter(elsewhere(env)), 1)
     assert append(writer, 1) == (1 if waits else 0), "of the other's commit it knows as soon as it has read"
     assert append(writer, 15) == 0
-    assert append(writer, 1, between=0.03) == 0
+    assert append(writer, 1, between=0.31) == 0
     now[0] += 3
     assert append(writer, 20) == (3 if waits else 0)
+    now[0] += 3
+    assert append(writer, 80, between=0.1) == (3 if waits else 0), "a pause in which nobody else can read and append"
     assert all(gap <= 1 for gap in gaps)

@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.spark.translate import error_from_json
 
 _PACKAGES = ("airflow_provider_schemamig", "spark_jobs")
 _TAIL_LINES = 20
+_FRAMES = ("\tat ", "\t... ")
 _GRACE_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 2.0
 #: Where the driver runs in the cluster, YARN would start it anew when it died: it would wait for what nobody asks a second time.
@@ -187,9 +188,10 @@ class SubmitProcess:
 
     def _read(self) -> None:
         assert self._submit.stdout is not None
-        for line in self._submit.stdout:
-            self._lines.append(line.rstrip())
-            _log.info("%s", self._lines[-1])
+        for line in map(str.rstrip, self._submit.stdout):
+            _log.info("%s", line)
+            if line and not line.startswith(_FRAMES):  # of a stack trace of 60 lines the first one counts
+                self._lines.append(line)
 
 
 def application() -> Path:

@@ -262,6 +262,15 @@ def test_of_many_collections_only_those_that_need_attention_are_named() -> None:
     assert "c17" not in text
 
 
+def test_of_many_collections_that_need_attention_the_worst_are_named_and_the_others_counted() -> None:
+    """In the middle of an upgrade of 2,000 tables the way on is not to scroll away."""
+    under_way = {f"c{number:04}": collection(in_flight=["expand"]) for number in range(2_000)}
+    document = status({**under_way, "planes": collection(drift=["column seats: unexpected"])})
+    text = text_of(lambda to: to.print(status_view("file:///lake", document, cluster=False)))
+    assert "planes" in text and "1,961 more: in flight: expand (--json has all)" in text
+    assert len(text.splitlines()) < COLLECTIONS_SHOWN + 12
+
+
 def test_a_status_while_rows_are_copied() -> None:
     document = status({"planes": collection()})
     copying = {"collection": "planes", "generation": 2, "stage": "copy", "unit": "files", "done": 30, "total": 1200, "rows": 5_000_000}
