@@ -27,7 +27,10 @@ class InvalidStorageOption(Refusal):
 
     code = "invalid_storage_option"
     message = "the storage options do not fit {uri}: {reason}."
-    next_action = "Options have object_store's names, such as aws_region or azure_storage_account_name; correct them in the connection."
+    next_action = (
+        "Options have object_store's names, such as aws_region or azure_storage_account_name, in capitals where they are variables of a "
+        "shell; correct them there or in the connection."
+    )
     uri: str
     reason: str
 
