@@ -52,7 +52,6 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.decimalOperations.allowPrecisionLoss": "true",
         "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
         "spark.sql.ansi.doubleQuotedIdentifiers": "false",
-        "spark.sql.parser.escapedStringLiterals": "false",
         "spark.sql.parser.quotedRegexColumnNames": "false",
         # What VACUUM or a lost disk took would be no rows, and nobody be told.
         "spark.sql.files.ignoreMissingFiles": "false",
