@@ -108,6 +108,8 @@ _READ_WHEN_PLANNED = (
     "spark.sql.session.timeZone",
     "spark.sql.caseSensitive",
     "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.parquet.int96RebaseModeInRead",
     "spark.sql.files.ignoreMissingFiles",
     "spark.sql.files.ignoreCorruptFiles",
 )

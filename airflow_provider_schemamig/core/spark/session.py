@@ -49,6 +49,8 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.legacy.charVarcharAsString": "false",
         "spark.sql.sources.partitionOverwriteMode": "STATIC",
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
         "spark.sql.decimalOperations.allowPrecisionLoss": "true",
         "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
         "spark.sql.ansi.doubleQuotedIdentifiers": "false",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_schemamig.core.spark.errors import SourceVacuumed
@@ -98,6 +100,17 @@ def test_a_session_that_leaves_out_missing_files_does_so_of_its_own_rows_alone(s
         file.unlink()
     with pytest.raises(SourceVacuumed):
         writer.merge(session.createDataFrame([(left["id"], None)], "id BIGINT, ts TIMESTAMP"), on=["id"])
+
+
+@pytest.mark.some(1, of="flows of Spark")
+def test_a_session_that_takes_old_times_for_others_leaves_the_rows_of_the_table_alone(spark: SparkSession, lake: Lake) -> None:
+    """A merge writes a file anew whose other rows nobody asked for."""
+    session, at = spark.newSession(), [dt.datetime(1500, 3, 1, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
+    session.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    lake.env.writer("t", "1.0.0").append(pa.table({"id": [1, 2], "ts": pa.array(at, pa.timestamp("us", tz="UTC"))}))
+    lake.env.writer("t", "1.0.0", spark=session).merge(session.createDataFrame([(2, None)], "id BIGINT, ts TIMESTAMP"), on=["id"])
+    rows = lake.env.reader("t", "1.0.0").arrow().to_pylist()
+    assert {row["id"]: row["ts"] for row in rows} == {1: at[0], 2: None}
 
 
 @pytest.mark.some(1, of="flows of Spark")
