@@ -60,4 +60,4 @@ class VerifyOperator(EnvironmentOperator):
             drifted.setdefault(str(broken.collection), []).append(broken.as_refusal().message)
         asset_events.tell_drift(context, self.environment, drifted)
         counts = {"kept": len(found.kept), "unasked": len(found.unasked)}
-        return counts if self.fails else {**counts, "findings": len(found.findings)}
+        return counts if self.fails else {**counts, "findings": len(found.broken)}

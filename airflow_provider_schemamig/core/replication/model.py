@@ -35,6 +35,11 @@ class Stream:
         """Return the key of the stream's state, below the target's root."""
         return f"{FOLDER}/streams/{self.origin}/{self.collection}.json"
 
+    @property
+    def restores_key(self) -> str:
+        """Return the key of what says which restores of the stream were made, and under which claims."""
+        return f"{FOLDER}/restores/{self.origin}/{self.collection}.json"
+
     def txn_app_id(self, shard: ShardId) -> str:
         """Return the application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""
         return f"{self.txn_prefix}{shard}"
@@ -126,8 +131,6 @@ class StreamState:
     commit_hash: str = ""
     #: The version of the target's table that its last restore made; None: there was none, or nobody could write it down.
     restored_as: int | None = None
-    #: Its newest restores that were made under a claim, the newest last. Tables that were rewritten since know nothing of them.
-    claimed: tuple[RestoredRows, ...] = ()
 
     @property
     def waits(self) -> bool:

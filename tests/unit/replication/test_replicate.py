@@ -165,8 +165,9 @@ def test_a_restore_that_is_tried_again_is_found_done_only_if_it_was(two: Replica
             restore(a, target, CollectionName("trips"), allow_lossy=True, claim_id="tuesday", jobs=two.runner)
 
 
+@pytest.mark.parametrize("told", ["at once", "by its retry", "beside a batch"])
 @pytest.mark.parametrize("since", ["another run restored it", "both were rewritten"])
-def test_a_restore_that_is_cleared_finds_what_it_did_before_others(tmp_path: Path, since: str) -> None:
+def test_a_restore_that_is_cleared_finds_what_it_did_before_others(tmp_path: Path, since: str, told: str) -> None:
     """Else it would take away what came to the target after it."""
     up, down = "SELECT id, v, id + 1 AS m FROM {trips}", "SELECT id, v FROM {trips}"
     columns = "id BIGINT NOT NULL, v STRING"
@@ -178,8 +179,21 @@ def test_a_restore_that_is_cleared_finds_what_it_did_before_others(tmp_path: Pat
     two.runner = RowJobs({up: lambda row: [{**row, "m": row["id"] + 1}], down: lambda row: [{"id": row["id"], "v": row["v"]}]})
     again = functools.partial(restore, two.env("a"), two.env("b"), CollectionName("trips"), allow_lossy=True, jobs=two.runner)
     two.insert("a", {"id": 1, "v": "x"})
-    first = again(claim_id="airflow:replicas/monday/restore")
+    two.bring("a", "b")
     two.insert("a", {"id": 2, "v": "y"})
+    monday = functools.partial(again, claim_id="airflow:replicas/monday/restore")
+    if told == "by its retry":
+        with pytest.raises(Crash):
+            restore(two.env("a"), two.hooked("b", die_before_the_state), CollectionName("trips"), **{**monday.keywords})
+        two.insert("a", {"id": 7, "v": "y"})
+        two.bring("a", "b")
+    elif told == "beside a batch":
+        two.runner.before = lambda job, request: monday(jobs=RowJobs({})) and None if job == "apply" else None
+        two.insert("a", {"id": 7, "v": "y"})
+        two.bring("a", "b")
+        two.runner.before = None
+    first = monday()
+    two.insert("a", {"id": 8, "v": "y"})
     if since == "another run restored it":
         again(claim_id="airflow:replicas/tuesday/restore")
     else:
@@ -188,8 +202,13 @@ def test_a_restore_that_is_cleared_finds_what_it_did_before_others(tmp_path: Pat
     two.insert("b", {"id": 100, "v": "own"})
     two.insert("a", {"id": 3, "v": "z"})
     before = tree(two.path("b"))
-    assert again(claim_id="airflow:replicas/monday/restore") == first
+    assert monday() == first
     assert tree(two.path("b")) == before
+
+
+def die_before_the_state(at: str, what: str, key: str) -> None:
+    if key.startswith("_schemamig/replicas/streams"):
+        raise Crash(key)
 
 
 def test_a_restore_from_a_quiet_origin_advises_at_once_what_works(two: Replicas) -> None:

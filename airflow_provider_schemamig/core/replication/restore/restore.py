@@ -59,7 +59,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     row_position_in,
 )
 from airflow_provider_schemamig.core.replication.stream.provenance import HOUSEKEEPING, provenance_of
-from airflow_provider_schemamig.core.replication.stream.stored_state import read_state, write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restores, note_restore, read_state, write_state
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -67,8 +67,6 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 _TRIES = 3
-#: Of so many restores a stream's object tells under which claim they were made: a task that is cleared finds its own.
-_CLAIMS_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +132,25 @@ def restore(
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
-    stream = ends.stream(collection)
-    known = read_state(target, stream)
-    told = None if known is None or claim_id is None else next((rows for rows in known.claimed if rows.claim_id == claim_id), None)
-    before = told or _done_before(ends, collection, wish)
+    stream, known = ends.stream(collection), read_state(target, ends.stream(collection))
+    told = [] if claim_id is None else [rows for rows in claimed_restores(target, stream) if rows.claim_id == claim_id]
+    last = None if claim_id is None or told else _last_restore(ends, collection)
+    before = told[0] if told else last if last is not None and last.claim_id == claim_id else None
     if before is not None:
-        is_told = told is not None or (known is not None and _is_told(known, before))
+        is_told = bool(told) or (known is not None and _is_told(known, before))
         if is_told and known is not None and known.error is not None:
             before = None  # what stopped the stream after that restore takes another one
         else:
             listen(Event("restore", collection, note=f"done before under the same claim, as version {before.table_version} of the table"))
             if is_told:  # the stream has gone on since
+                note_restore(target, stream, before)
                 return before
     done = before or try_restore(ends, collection, wish, jobs)
     known, now = read_state(target, stream), pendulum.now("UTC")
     known = known or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
     write_state(target, replace(restored_at(known, done), updated_at=now))
+    for rows in (last, done):  # after the stream was told; the last one by a try that could not say so any more
+        note_restore(target, stream, rows)
     return done
 
 
@@ -158,18 +159,17 @@ def _is_told(known: StreamState, done: RestoredRows) -> bool:
     return known.restored_as == done.table_version or (known.shard == done.shard and known.checkpoint >= done.version)
 
 
-def _done_before(ends: StreamEnds, collection: CollectionName, wish: Wish) -> RestoredRows | None:
-    """Return what the stream's last restore was, if it was made under the same claim: by a try that could not say so any more."""
-    if wish.claim_id is None or collection not in ends.target.state.objects:
+def _last_restore(ends: StreamEnds, collection: CollectionName) -> RestoredRows | None:
+    """Return the stream's last restore, with what it was made under, if the target's table tells."""
+    if collection not in ends.target.state.objects:
         return None
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     try:
         for commit in commits_since_restore(ends.stream(collection), table):
-            if commit.is_restore and commit.about.get("claim_id") == wish.claim_id:
+            if commit.is_restore:
                 about, rows = commit.about, int(read_commit(table.store, commit.version).info["operationParameters"]["rows"])
-                return RestoredRows(
-                    ShardId(about["shard"]), int(about["hi"]), commit.version, rows, str(about["commit_hash"]), wish.claim_id
-                )
+                shard, hi, commit_hash = ShardId(about["shard"]), int(about["hi"]), str(about["commit_hash"])
+                return RestoredRows(shard, hi, commit.version, rows, commit_hash, about.get("claim_id"))
     except LogTruncated:  # it was longer ago than the tries of a task lie apart
         pass
     return None
@@ -387,8 +387,5 @@ def restored_at(state: StreamState, done: RestoredRows) -> StreamState:
     """Return the stream's object without what stopped it or let it wait."""
     version = done.version
     state = replace(state, shard=done.shard, checkpoint=version, seen=version, origin_version=version, commit_hash=done.commit_hash)
-    if done.claim_id is not None:
-        others = [rows for rows in state.claimed if rows.claim_id != done.claim_id]
-        state = replace(state, claimed=(*others[1 - _CLAIMS_KEPT :], done))
     state = replace(state, restored_as=done.table_version)
     return replace(state, behind_since=None, pause=None, error=None, detail="", warning="", restores=state.restores + 1)

@@ -2,7 +2,8 @@
 
 They are for people and schedulers; what is brought next is said by the tables themselves. So one that cannot be read is in nobody's way:
 its stream takes it for missing and writes it anew, ``schema status`` reports it. Only who runs a stream writes its object. What others have
-to say to all streams, "look again", is an object of its own: it can neither undo nor be undone by what a stream writes in that moment.
+to say, "look again" to all streams, and which restores were made under which claim, are objects of their own: they can neither undo nor be
+undone by what a stream writes in that moment.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from airflow_provider_schemamig.core import jsonable
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.names import collection_name
-from airflow_provider_schemamig.core.replication.model import FOLDER, Stream, StreamSettings, StreamState
+from airflow_provider_schemamig.core.replication.model import FOLDER, RestoredRows, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -30,14 +31,43 @@ _WOKEN = f"{FOLDER}/woken.json"
 _LONG_AGO = pendulum.datetime(1970, 1, 1)
 
 
+#: Of so many restores of a stream it is known under which claim they were made.
+_CLAIMS_KEPT = 32
+
+
 @dataclass(frozen=True, slots=True)
 class _Woken:
     at: pendulum.DateTime
 
 
+@dataclass(frozen=True, slots=True)
+class _Restores:
+    claimed: tuple[RestoredRows, ...]
+
+
 def write_state(env: EnvironmentRoot, state: StreamState) -> None:
     """Replace the stream's object. Raises InvalidName for an origin or a collection that is no file name."""
     env.store().put(_key(state.stream), canonical(to_json(state)).encode())
+
+
+def claimed_restores(env: EnvironmentRoot, stream: Stream) -> tuple[RestoredRows, ...]:
+    """Return the newest restores of a stream that were made under a claim, the newest last. Tables that were rewritten since know nothing
+    of them."""
+    try:
+        found = parsed(_Restores, stream.restores_key, env.store().get(stream.restores_key))
+    except ObjectMissing:
+        return ()
+    return found.claimed if isinstance(found, _Restores) else ()
+
+
+def note_restore(env: EnvironmentRoot, stream: Stream, done: RestoredRows | None) -> None:
+    """Write down a restore that was made under a claim, so that a task that is cleared long after finds its own."""
+    known = claimed_restores(env, stream)
+    if done is None or done.claim_id is None or done in known:
+        return
+    others = [rows for rows in known if rows.claim_id != done.claim_id]
+    _key(stream)
+    env.store().put(stream.restores_key, canonical(to_json(_Restores((*others[1 - _CLAIMS_KEPT :], done)))).encode())
 
 
 def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.online.key_validation import Source
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -102,6 +103,11 @@ class Unasked:
 
     def to_json(self) -> dict[str, Any]:
         return {"collection": self.collection, "element": self.element, "reason": self.reason}
+
+
+def gone(collection: CollectionName) -> Unasked:
+    """Return what is said of a collection of which there is no table to look at."""
+    return Unasked(collection, None, f"{NO_TABLE}, or another one than the ledger knows")
 
 
 @dataclass(frozen=True, slots=True)

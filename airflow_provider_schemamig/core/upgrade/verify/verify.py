@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.online.key_validation import PendingKeyChec
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked, Verified, sorted_out
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked, Verified, gone, sorted_out
 from airflow_provider_schemamig.core.upgrade.verify.keys import ask, dues_of, violations_of
 from airflow_provider_schemamig.core.upgrade.verify.log import (
     left_over_columns,
@@ -44,7 +44,7 @@ def verify_environment(env: EnvironmentRoot, jobs: Jobs, collections: Collection
     for _ in range(_LOOKS):
         state = ledger.state()
         found = verify(env, state, jobs, collections)
-        if not found.findings or ledger.state().version == state.version:
+        if not found.broken or ledger.state().version == state.version:
             break
     return found
 
@@ -60,7 +60,7 @@ def verify(env: EnvironmentRoot, state: State, jobs: Jobs, collections: Collecti
     recall_heads(env)
     for name, (table, by_the_log) in zip(names, env.each(functools.partial(_look, env, state), names), strict=True):
         if table is None:
-            found.append(Unasked(name, None, "no Delta table is there, or another one than the ledger knows"))
+            found.append(gone(name))
         else:
             tables[name] = table
             found += by_the_log

@@ -7,6 +7,7 @@ stays; either is true.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -20,8 +21,9 @@ from airflow_provider_schemamig.core.storage import ObjectMissing
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked, Verified, sorted_out
+from airflow_provider_schemamig.core.upgrade.verify.findings import Condition, KeptRule, TableFinding, Unasked, Verified, gone, sorted_out
 from airflow_provider_schemamig.core.upgrade.verify.keys import KeyName, verify_keys
+from airflow_provider_schemamig.core.upgrade.verify.table import look
 
 FOLDER = f"{EnvironmentRoot.SYSTEM_FOLDER}/keys"
 
@@ -59,11 +61,13 @@ def watch_keys(env: EnvironmentRoot, jobs: Jobs, collections: Collection[Collect
         if marks != known[name]:
             env.store().put(_key(name), canonical(to_json(marks)).encode())
     kept = [KeptRule(name, _key_of(state, name, rule).element, validated.version) for (name, rule), validated in found.validated.items()]
+    absent = [name for name, table in zip(names, env.each(functools.partial(look, env, state), names), strict=True) if table is None]
     unasked = [
         Unasked(name, _key_of(state, name, rule).element, f"{rule}: its columns or the table it refers to are not there")
         for name, rule in found.unasked
+        if name not in absent
     ]
-    return sorted_out([*(_finding(state, item) for item in found.findings), *kept, *unasked])
+    return sorted_out([*(_finding(state, item) for item in found.findings), *kept, *unasked, *map(gone, absent)])
 
 
 def _since(state: State, known: Mapping[CollectionName, _Marks]) -> Iterator[tuple[KeyName, Validated]]:
