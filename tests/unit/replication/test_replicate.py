@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,11 +185,16 @@ def test_a_restore_that_is_cleared_finds_what_it_did_before_others(tmp_path: Pat
     monday = functools.partial(again, claim_id="airflow:replicas/monday/restore")
     if told == "by its retry":
         with pytest.raises(Crash):
-            restore(two.env("a"), two.hooked("b", die_before_the_state), CollectionName("trips"), **{**monday.keywords})
+            restore(two.env("a"), two.hooked("b", die_before_the_state), CollectionName("trips"), **monday.keywords)
         two.insert("a", {"id": 7, "v": "y"})
         two.bring("a", "b")
     elif told == "beside a batch":
-        two.runner.before = lambda job, request: monday(jobs=RowJobs({})) and None if job == "apply" else None
+
+        def beside(job: str, request: Any) -> None:
+            if job == "apply":
+                monday(jobs=RowJobs({}))
+
+        two.runner.before = beside
         two.insert("a", {"id": 7, "v": "y"})
         two.bring("a", "b")
         two.runner.before = None

@@ -17,7 +17,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_at
 from airflow_provider_schemamig.core.ledger.rows import (
     BuildingShard,
     IntentKind,
@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, SourceTouched, WrongState
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition, not_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import expanded, is_changed, online_schedule_of
 from airflow_provider_schemamig.core.upgrade.execute.release_updates import EvolvedTable, updates_of
@@ -69,6 +69,7 @@ from airflow_provider_schemamig.core.upgrade.tables.seals import (
     held_seals,
     remember_seals,
     seal_all,
+    sealed_at,
     shards_to_seal,
     successor_of,
     unseal_all,
@@ -257,9 +258,8 @@ def _commit(
     allow: Allow,
 ) -> None:
     started, at = time.monotonic(), pendulum.now("UTC")
-    shards = [intent.shard for intent in seals]
-    heads = leader.env.each(lambda shard: read_head(table_store(leader.env, leader.state, shard)), shards)
-    sealed = {shard: head.version for shard, head in zip(shards, heads, strict=True)}
+    versions = leader.env.each(functools.partial(_sealed_version, leader), seals)
+    sealed = {intent.shard: version for intent, version in zip(seals, versions, strict=True)}
 
     def decide(state: State) -> list[Update]:
         nonlocal at
@@ -275,3 +275,12 @@ def _commit(
     leader.append(decide)
     leader.committed_at = at
     leader.report("commit", None, None, started)
+
+
+def _sealed_version(leader: LeaderView, intent: SealIntent) -> int:
+    """Return the version at which a table was sealed, which a way back goes to. Raises SourceTouched if others restored it since."""
+    store = table_store(leader.env, leader.state, intent.shard)
+    version, is_restored = sealed_at(store, intent.base_version)
+    if is_restored:
+        raise SourceTouched(collection=intent.collection, shard=intent.shard)
+    return version

@@ -16,12 +16,12 @@ from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
-from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableChanged, OldTableForgets, OldTableMissing, RollbackLogGone
+from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableForgets, OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
-from airflow_provider_schemamig.core.upgrade.rollback.old_tables import may_be_changed, version_to_restore
+from airflow_provider_schemamig.core.upgrade.rollback.old_tables import changed_by_others
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -113,7 +113,7 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
             yield another_table(store, head, row.collection)
         elif head is not None and row.shard in needed and not _has_seal(store, row, head):
             yield OldTableMissing(collection=row.collection, uri=store.location.uri, sealed_version=row.sealed_version)
-        elif head is not None and (changed := _changed_by_others(store, row, head)) is not None:
+        elif head is not None and (changed := changed_by_others(store, row, head)) is not None:
             yield changed
         elif head is not None and (unwritable := _unwritable(head)) is not None:
             unwritable.collection = row.collection
@@ -138,21 +138,6 @@ def _has_seal(store: ReadStore, row: Shard, head: Head) -> bool:
         return look_at_head(store, row.sealed_version).sealed_for is not None
     except LogTruncated:
         return True
-
-
-def _changed_by_others(store: ReadStore, row: Shard, head: Head) -> OldTableChanged | None:
-    """Return why a table that the release retired is not as it was sealed: others took rows out of it since, or brought older ones back.
-
-    Where the log was cleaned up so far that nobody can tell, that is refused, too.
-    """
-    if row.state is not ShardState.RETIRED or row.sealed_version is None or head.version <= row.sealed_version:
-        return None
-    try:
-        version = version_to_restore(store, row.sealed_version)
-        is_changed = version is not None
-    except LogTruncated:
-        version, is_changed = None, may_be_changed(store, row.sealed_version)
-    return OldTableChanged(collection=row.collection, uri=store.location.uri, version=version) if is_changed else None
 
 
 def _unwritable(head: Head) -> SchemamigError | None:

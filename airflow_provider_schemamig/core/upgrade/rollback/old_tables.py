@@ -11,25 +11,45 @@ from airflow_provider_schemamig.core.delta.commit.seal import opens
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import active_files
-from airflow_provider_schemamig.core.delta.log.head import look_at_head
+from airflow_provider_schemamig.core.delta.log.head import Head, look_at_head
 from airflow_provider_schemamig.core.delta.log.listing import list_log, read_commit
+from airflow_provider_schemamig.core.ledger.rows import Shard, ShardState
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import IDENTITY_REACHED
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableChanged
 
 
-def version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
+def changed_by_others(store: ReadStore, row: Shard, head: Head) -> OldTableChanged | None:
+    """Return why a table that the release retired is not as it was sealed: others took rows out of it since, or brought older ones back.
+
+    Where the log was cleaned up so far that nobody can tell, that is refused, too.
+    """
+    if row.state is not ShardState.RETIRED or row.sealed_version is None or head.version <= row.sealed_version:
+        return None
+    try:
+        version = _version_to_restore(store, row.sealed_version)
+        is_changed = version is not None
+    except LogTruncated:
+        version, is_changed = None, _may_be_changed(store, row.sealed_version)
+    return OldTableChanged(collection=row.collection, uri=store.location.uri, version=version) if is_changed else None
+
+
+def _version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
     """Return the version at which a retired table had its rows and columns, if others changed that since; None if it has them.
 
     What others only added counts for nothing, nor what they undid, nor files that were rearranged. While a rollback has the table open its
     writers may do as they like, but for a RESTORE to before: that takes out what the rollback brought back, too. Raises LogTruncated.
     """
+    since = list(commits(store, sealed_version))
+    if all(commit.about is not None for commit in since):
+        return None  # the usual case, for which nobody waits until a table of a million files is read
     table = _OldTable(store, sealed_version)
-    for commit in commits(store, sealed_version):
+    for commit in since:
         table.take(commit)
     return table.good if table.is_changed else None
 
 
-def may_be_changed(store: ReadStore, sealed_version: int) -> bool:
+def _may_be_changed(store: ReadStore, sealed_version: int) -> bool:
     """Return whether others may have changed rows or columns of a retired table whose log does not tell how it was sealed any more.
 
     They have not if all commits since the seal are there and show nothing of the kind, or those since a rollback opened the table: it had

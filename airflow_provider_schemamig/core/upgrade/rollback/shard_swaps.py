@@ -33,6 +33,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRol
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
 )
+from airflow_provider_schemamig.core.upgrade.rollback.old_tables import changed_by_others
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
 from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftovers
@@ -151,9 +152,13 @@ def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardI
 
 
 def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[str, int] = MappingProxyType({})) -> None:
-    store = table_store(leader.env, leader.state, shard)
+    """Open a retired table. Raises OldTableChanged for what others did to it since the rollback first looked, and MetadataMoved for now."""
+    store, row = table_store(leader.env, leader.state, shard), leader.state.shards[shard]
     head = read_head(store)
-    if head.sealed_for is not None or not _is_opened_by_us(store, leader.state.shards[shard].sealed_version):
+    if head.sealed_for is not None or not _is_opened_by_us(store, row.sealed_version):
+        changed = changed_by_others(store, row, head)
+        if changed is not None:
+            raise changed
         opened = unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)
         require_durable(swap.collection, [opened])
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved
-from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
+from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
+from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
@@ -25,6 +25,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
+from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
@@ -133,6 +134,16 @@ def _seal(leader: LeaderView, intent: SealIntent, named: ShardId) -> Committed |
         # Sealed before it was announced: whoever did that may be about to lift it, but not any more after a commit of ours.
         head = unseal(store, head, fence, tag, since=intent.base_version).head
     return seal(store, head, named, fence, tag, since=intent.base_version)
+
+
+def sealed_at(store: ReadStore, since: int) -> tuple[int, bool]:
+    """Return the version of our newest seal above ``since``, else that; and whether others restored older rows after it."""
+    at, is_restored = since, False
+    for commit in commits(store, since):
+        if opens(commit) is False:
+            at, is_restored = commit.version, False
+        is_restored = is_restored or (commit.about is None and commit.restores)
+    return at, is_restored
 
 
 def check_held(state: State, seals: Sequence[SealIntent]) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark
 from tests.support.rows import tables
-from tests.support.upgrades import refused, whole
+from tests.support.rows.jobs import RowJobs
+from tests.support.upgrades import refused, two_releases, whole
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
-from tests.unit.upgrade.rewrite.test_rows_in_the_old_table import retired
+from tests.unit.upgrade.rewrite.test_rows_in_the_old_table import KINDS, retired
 
 
 def older_seal(lake: Lake, old: Path, older: int) -> None:
@@ -90,4 +95,59 @@ def test_files_of_the_seal_that_a_restore_brought_back_after_a_new_seal_are_a_wa
     tables.vacuum(old)
     commands.rollback(lake.env, jobs=no_spark)
     assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+    whole(lake)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restore_of_the_old_table_between_the_first_look_and_its_opening_is_seen(tmp_path: Path, kind: str) -> None:
+    """At every other write of the rollback that meets the table sealed."""
+    seen = 0
+    for moment in range(1, 40, 2):
+        lake, old, older = retired(tmp_path / str(moment), kind)
+        sealed, writes, restored = tables.newest(old), count(), list[int]()
+
+        def restore(at: str, what: str, key: str) -> None:
+            if next(writes) == moment and tables.snapshot(old).sealed:  # noqa: B023 - called right here
+                restored.append(tables.restore(old, older))  # noqa: B023
+
+        told: list[SchemamigError] = []
+        try:
+            commands.rollback(replace(lake.env, on_write=restore), jobs=no_spark)
+        except SchemamigError as error:
+            told.append(error)
+        assert bool(told) == bool(restored) and {error.code for error in told} <= {"old_table_changed", "metadata_moved"}, (moment, told)
+        if not restored:
+            continue
+        seen += 1
+        assert lake.version == "1.1.0"
+        tables.restore(old, sealed)
+        commands.rollback(lake.env, jobs=no_spark)
+        assert sorted(row["id"] for row in tables.snapshot(old).rows) == [2, 3]
+        whole(lake)
+    assert seen > 2
+
+
+def test_a_restore_between_the_seal_of_a_replaced_table_and_the_commit_stops_the_cut_over(tmp_path: Path) -> None:
+    """A rewrite beside it is catching up, which takes a while."""
+    up = "SELECT CAST(id AS STRING) AS id FROM {k}"
+    first, second = ("".join(f"CREATE TABLE {name} (id {kind});" for name in "tk") for kind in ("BIGINT", "STRING"))
+    lake = two_releases(tmp_path, first, second, f'replacement("t"), rewrite("k", up="{up}")')
+    old, runner, restored = lake.path("t"), RowJobs({up: lambda row: [{"id": str(row["id"])}]}), list[int]()
+    tables.insert(lake.path("k"), [{"id": 1}])
+    older = tables.insert(old, [{"id": 2}])
+    tables.insert(old, [{"id": 3}])
+
+    def before(job: str, request: Mapping[str, Any]) -> None:
+        if job == "digest" and tables.newest(lake.path("k")) == 1:
+            tables.insert(lake.path("k"), [{"id": 2}])
+        elif not restored and tables.snapshot(old).sealed:
+            restored.append(tables.restore(old, older))
+
+    runner.before = before
+    with refused("source_touched", "t"):
+        commands.upgrade(lake.env, lake.second, jobs=lambda: runner)
+    assert restored and lake.version == "1.0.0" and not tables.snapshot(old).sealed
+    commands.upgrade(lake.env, lake.second, jobs=lambda: runner)
+    commands.rollback(lake.env, jobs=lambda: runner, allow_lossy=True)
+    assert [row["id"] for row in tables.snapshot(old).rows] == [2], "as others restored it before the release"
     whole(lake)
