@@ -9,6 +9,7 @@ from airflow_provider_schemamig.core.access.read_mapping import fit_reader
 from airflow_provider_schemamig.core.access.releases import PlannedShape, shape_of
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable
 from airflow_provider_schemamig.core.access.select import select, version_sql
+from airflow_provider_schemamig.core.access.session_check import check_meaning
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName
@@ -18,21 +19,9 @@ from airflow_provider_schemamig.core.schema.model import Primitive
 from airflow_provider_schemamig.core.schema.sql import quote, type_sql
 from airflow_provider_schemamig.core.spark.field_order import values_by_name
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.exceptions import Refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class OtherMeaning(Refusal):
-    """``up`` would mean something else on the reader's session than where the rewrite runs."""
-
-    code = "other_meaning"
-    message = "the session has {setting} = {found}, but the rewrite runs with {wanted}, so the preview may show different rows."
-    next_action = "SET {setting} = {wanted} on the session, or leave out `spark=`."
-    setting: str
-    found: str
-    wanted: str
 
 
 def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: PinnedTable, wanted: Shape, spark: SparkSession) -> str:
@@ -44,7 +33,7 @@ def preview(env: EnvironmentRoot, state: State, planned: PlannedShape, place: Pi
     """
     step = planned.step
     assert isinstance(step, RewriteStep)
-    _check_meaning(spark, step.collection, step.up)
+    check_meaning(spark, step.collection, step.up)
     own = fit_reader(place.live, shape_of(state.entry(step.old.name)), place.evidence(), is_later=False)
     rows = {step.old.name: (planned.projection or "*", select(own, version_sql(place.uri, place.head.version)))}
     for name, projection in planned.lookups:
@@ -67,14 +56,3 @@ def _lookup(env: EnvironmentRoot, state: State, collection: CollectionName) -> P
     store = env.table_store(shard.uri, shard.table_id)
     head = read_head(store)
     return PinnedTable(shard, store, head, live_shape(head, collection), state)
-
-
-def _check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:
-    from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, SUBSTITUTES
-
-    for setting, wanted in MEANING_SETTINGS.items():
-        if setting == SUBSTITUTES and "${" not in query:  # Spark's default is another one, and nothing depends on it
-            continue
-        found = spark.conf.get(setting, None) or ""
-        if found.lower() != wanted.lower():
-            raise OtherMeaning(collection=collection, setting=setting, found=found, wanted=wanted)

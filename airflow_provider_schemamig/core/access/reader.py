@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.access.read_mapping import Fit, Unfit, fit_
 from airflow_provider_schemamig.core.access.releases import Declared
 from airflow_provider_schemamig.core.access.resolved_table import PinnedTable, Resolution
 from airflow_provider_schemamig.core.access.select import apart, select, version_sql
+from airflow_provider_schemamig.core.access.session_check import check_reads
 from airflow_provider_schemamig.core.ledger.objects.nodes import NodeKind
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.schema.clauses import readers_of
@@ -84,13 +85,15 @@ class Reader(Handle):
         """Return the rows as a Spark DataFrame (classic or Connect, as the session is), lazily read at the pinned version.
 
         ``columns``: names that the release declares, top level, in this order; default: all, in the release's order. What is left out
-        cannot fence. Raises ReaderFenced, UnknownColumn, UnknownRelease, NotInRelease, and the errors of ``core.spark.errors``.
+        cannot fence. Raises ReaderFenced, UnknownColumn, UnknownRelease, NotInRelease, OtherMeaning, and the errors of
+        ``core.spark.errors``.
         """
         from airflow_provider_schemamig.core.spark.translate import translated
 
         pinned = self.pin(columns)
         with translated("read", self.collection):
             session = self._session()
+            check_reads(session, self.collection)
             return session.sql(pinned.query_in(str(session.conf.get("spark.sql.session.timeZone"))))
 
     def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:

@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.queries.projection import project
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Field, Map, Primitive, Struct
 from airflow_provider_schemamig.core.schema.paths import join
-from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
+from airflow_provider_schemamig.core.schema.sql import exact_type_sql, quote, string_sql, type_sql
 from airflow_provider_schemamig.core.storage import spark_uri
 
 
@@ -42,7 +42,7 @@ def select(fit: Fit, rows: str) -> str:
 
 def _cast(value: str, old: Field, new: Field) -> str:
     """Return the cast to a narrower type, which fails where a value would be another one: by itself it does not for a FLOAT."""
-    cast, beyond = f"CAST({value} AS {type_sql(new.type)})", _beyond_float(value, old.type, new.type)
+    cast, beyond = f"CAST({value} AS {exact_type_sql(new.type)})", _beyond_float(value, old.type, new.type)
     if beyond is None:
         return cast
     message = string_sql(f"column {new.name} is {type_sql(new.type)}: {BEYOND_FLOAT}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema.delta_rules.partition_texts import KEPT_AS_NULL
@@ -34,12 +34,21 @@ def kept_text(column: str, value: str) -> str:
 
 def type_sql(data_type: DataType) -> str:
     """Write a type as Spark SQL, without nested NOT NULL and comments (a CAST takes neither): ``STRUCT<`a`: INT>``."""
+    return _type_sql(data_type, str.upper)
+
+
+def exact_type_sql(data_type: DataType) -> str:
+    """Write a type as ``type_sql`` does, so that it is the same on every session: what TIMESTAMP means is a setting."""
+    return _type_sql(data_type, lambda name: "TIMESTAMP_LTZ" if name == "timestamp" else name.upper())
+
+
+def _type_sql(data_type: DataType, named: Callable[[str], str]) -> str:
     match data_type:
         case Primitive(name=name):
-            return name.upper()
+            return named(name)
         case Array(element=element):
-            return f"ARRAY<{type_sql(element)}>"
+            return f"ARRAY<{_type_sql(element, named)}>"
         case Map(key=key, value=value):
-            return f"MAP<{type_sql(key)}, {type_sql(value)}>"
+            return f"MAP<{_type_sql(key, named)}, {_type_sql(value, named)}>"
         case Struct(fields=fields):
-            return f"STRUCT<{', '.join(f'{quote(f.name)}: {type_sql(f.type)}' for f in fields)}>"
+            return f"STRUCT<{', '.join(f'{quote(f.name)}: {_type_sql(f.type, named)}' for f in fields)}>"

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.access.session_check import OtherMeaning
 from airflow_provider_schemamig.core.spark.errors import SourceVacuumed
-from tests.support.lake import Lake
+from tests.support.lake import Lake, no_spark
 from tests.support.upgrades import two_releases
 
 if TYPE_CHECKING:
@@ -96,6 +98,8 @@ def test_a_session_that_leaves_out_missing_files_does_so_of_its_own_rows_alone(s
     writer = lake.env.writer("t", "1.0.0", spark=session)
     writer.append(rows)
     (left,) = lake.env.reader("t", "1.0.0").arrow().to_pylist()
+    with pytest.raises(OtherMeaning, match="ignoreMissingFiles = true"):
+        lake.env.reader("t", "1.0.0", spark=session).df()
     for file in lake.path("t").glob("*.parquet"):
         file.unlink()
     with pytest.raises(SourceVacuumed):
@@ -107,10 +111,26 @@ def test_a_session_that_takes_old_times_for_others_leaves_the_rows_of_the_table_
     """A merge writes a file anew whose other rows nobody asked for."""
     session, at = spark.newSession(), [dt.datetime(1500, 3, 1, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
     session.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    with pytest.raises(OtherMeaning, match="InRead = LEGACY"):
+        lake.env.reader("t", "1.0.0", spark=session).df()
     lake.env.writer("t", "1.0.0").append(pa.table({"id": [1, 2], "ts": pa.array(at, pa.timestamp("us", tz="UTC"))}))
     lake.env.writer("t", "1.0.0", spark=session).merge(session.createDataFrame([(2, None)], "id BIGINT, ts TIMESTAMP"), on=["id"])
     rows = lake.env.reader("t", "1.0.0").arrow().to_pylist()
     assert {row["id"]: row["ts"] for row in rows} == {1: at[0], 2: None}
+
+
+@pytest.mark.some(1, of="flows of Spark")
+def test_a_column_that_comes_has_its_type_on_a_session_with_another_meaning_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    first, second = (
+        "CREATE TABLE t (id BIGINT, s STRUCT<x: INT>);",
+        "CREATE TABLE t (id BIGINT, s STRUCT<x: INT, t: TIMESTAMP>, c TIMESTAMP);",
+    )
+    lake = two_releases(tmp_path, first, second, 'evolution("t")')
+    commands.preflight(lake.env, lake.second, jobs=no_spark)
+    session = spark.newSession()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    found = lake.env.reader("t", "1.1.0", spark=session).df().schema
+    assert (found["c"].dataType.typeName(), found["s"].dataType["t"].dataType.typeName()) == ("timestamp", "timestamp")
 
 
 @pytest.mark.some(1, of="flows of Spark")

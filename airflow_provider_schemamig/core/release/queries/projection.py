@@ -14,7 +14,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widen
 from airflow_provider_schemamig.core.schema.expressions.parse import with_own_values
 from airflow_provider_schemamig.core.schema.expressions.tokens import Token, TokenKind, tokens
 from airflow_provider_schemamig.core.schema.model import Array, DataType, Declaration, Field, Map, Primitive, Struct
-from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_sql
+from airflow_provider_schemamig.core.schema.sql import exact_type_sql, quote, string_sql, type_sql
 from airflow_provider_schemamig.exceptions import Refusal
 
 
@@ -118,7 +118,7 @@ class _Projector:
         if not (is_widening(new, old) if self.narrows else is_widening(old, new)):
             raise self._refusal(path, f"{old.name} became {new.name}, which is no widening")
         before, after = stored_type(old), stored_type(new)
-        return sql if before == after else f"CAST({sql} AS {type_sql(after)})"
+        return sql if before == after else f"CAST({sql} AS {exact_type_sql(after)})"
 
     def _struct(self, sql: str, old: Struct, new: Struct, old_path: str, new_path: str) -> str:
         [level] = inner_levels(old, new, old_path, new_path)
@@ -143,7 +143,7 @@ class _Projector:
             raise self._refusal(path, f"it is added with {clause.sql(text)}, which older rows must be filled with")
         if not field.nullable:
             raise self._refusal(path, "it is added as NOT NULL, and older rows have nothing there")
-        return f"CAST(NULL AS {type_sql(stored_type(field.type))})"
+        return f"CAST(NULL AS {exact_type_sql(stored_type(field.type))})"
 
     def _not_tightened(self, old_nullable: bool, new_nullable: bool, path: str) -> None:
         if old_nullable and not new_nullable:
