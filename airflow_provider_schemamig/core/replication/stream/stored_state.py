@@ -62,8 +62,7 @@ def claimed_restores(env: EnvironmentRoot, stream: Stream) -> tuple[RestoredRows
 
 def note_restore(env: EnvironmentRoot, stream: Stream, done: RestoredRows | None) -> None:
     """Write down a restore that was made under a claim, so that a task that is cleared long after finds its own."""
-    known = claimed_restores(env, stream)
-    if done is None or done.claim_id is None or done in known:
+    if done is None or done.claim_id is None or done in (known := claimed_restores(env, stream)):
         return
     others = [rows for rows in known if rows.claim_id != done.claim_id]
     _key(stream)

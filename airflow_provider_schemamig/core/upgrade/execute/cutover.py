@@ -17,7 +17,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import Head, head_at
+from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     BuildingShard,
     IntentKind,
@@ -280,7 +280,10 @@ def _commit(
 def _sealed_version(leader: LeaderView, intent: SealIntent) -> int:
     """Return the version at which a table was sealed, which a way back goes to. Raises SourceTouched if others restored it since."""
     store = table_store(leader.env, leader.state, intent.shard)
-    version, is_restored = sealed_at(store, intent.base_version)
+    try:
+        version, is_restored = sealed_at(store, intent.base_version)
+    except LogTruncated:  # cleaned up since the seal was announced
+        version, is_restored = read_head(store).version, False
     if is_restored:
         raise SourceTouched(collection=intent.collection, shard=intent.shard)
     return version
