@@ -70,6 +70,7 @@ from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_rest
 from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     ShardSwap,
     announce_swaps,
+    check_old_shards,
     heads_of,
     hold_again,
     return_to_release,
@@ -280,6 +281,7 @@ def _while_sealed(
     unseal_old_shards(leader, [swap for swap in swaps if any(rewrite.old == swap.old for rewrite in rewrites)], rewrites)
     restored = restore_rows_of(leader, rewrites, jobs)
     check_restored(leader, restored)
+    check_old_shards(leader, swaps)
     rolled_back = roll_back_tables(leader, jobs, lossy=allow_lossy)
     unseal_old_shards(leader, swaps, ())
     check_restored(leader, restored)

@@ -143,6 +143,16 @@ def unseal_old_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites
             leader.report("unseal", swap.collection, None, started, number, len(todo))
 
 
+def check_old_shards(leader: LeaderView, swaps: Sequence[ShardSwap]) -> None:
+    """Raise OldTableChanged while no evolved table has gone back yet, for what ``_unseal`` would raise."""
+    for swap in swaps:
+        if swap.old is not None and swap.old in dict(swap.base):
+            store, row = table_store(leader.env, leader.state, swap.old), leader.state.shards[swap.old]
+            changed = changed_by_others(store, row, read_head(store))
+            if changed is not None:
+                raise changed
+
+
 def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
     store = table_store(leader.env, leader.state, shard)
     head = read_head(store)
