@@ -159,7 +159,8 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     """Return the metadata commits, without the seal that a swap sets and lifts where writers are faster, as the plan says.
 
     Of a generation that settled what others left, or that a rollback began to take back, and that goes on: those since.
-    Of several ``runs``: without seals that were given up, and without a cut-over that was swapped back as its append did not come.
+    Of several ``runs``: without seals that were given up, or that a RESTORE of others lifted, and without a cut-over that was swapped back
+    as its append did not come.
     """
     found = [made for made in commits_of(env, state, shard, generation) if made[0] not in ("settle", "pin")]
     while runs > 1 and (swapped := _swapped_back(env, state, shard, found)) is not None:
@@ -168,6 +169,8 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     found = found[rolled_back:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
         found = [*found[:given_up], *found[given_up + 2 :]]
+    while runs > 1 and (lifted := _pair(found, "seal", "seal")) is not None:
+        found = [*found[:lifted], *found[lifted + 1 :]]
     actions = [action for action, _ in found]
     for number in range(len(actions) - 2):
         if actions[number : number + 3] == ["seal", "cutover", "unseal"]:

@@ -94,7 +94,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     if seals:
         leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
     try:
-        seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
+        made = seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
         refill_sealed(leader, jobs, shards, fills)
         caught_up = catch_up(leader, followed, jobs)
         check_time(leader, seals)  # before tables get other names
@@ -107,7 +107,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         closed = close_fills(leader)
         ends = list(leader.env.each(functools.partial(_as_committed, leader, moved), evolved))
         unseal_leftovers(leader, but=shards)
-        _commit(leader, ends, seals, caught_up, closed, swaps, allow)
+        _commit(leader, ends, seals, made, caught_up, closed, swaps, allow)
         leader.notes.extend(f"{item.stage.collection}: writers were blocked for {time.monotonic() - sealed:.1f} s" for item in caught_up)
         leader.notes.extend(swaps.note())
         leader.notes.extend(remember_seals(leader, seals, sealed_at))
@@ -252,13 +252,14 @@ def _commit(
     leader: LeaderWriter,
     evolved: Sequence[EvolvedTable],
     seals: Sequence[SealIntent],
+    made: Mapping[ShardId, int],
     followed: Sequence[CaughtUpRewrite],
     closed: Sequence[BuildingShard],
     swaps: Swaps,
     allow: Allow,
 ) -> None:
     started, at = time.monotonic(), pendulum.now("UTC")
-    versions = leader.env.each(functools.partial(_sealed_version, leader), seals)
+    versions = leader.env.each(lambda intent: _sealed_version(leader, intent, made.get(intent.shard)), seals)
     sealed = {intent.shard: version for intent, version in zip(seals, versions, strict=True)}
 
     def decide(state: State) -> list[Update]:
@@ -277,13 +278,19 @@ def _commit(
     leader.report("commit", None, None, started)
 
 
-def _sealed_version(leader: LeaderView, intent: SealIntent) -> int:
-    """Return the version at which a table was sealed, which a way back goes to. Raises SourceTouched if others restored it since."""
+def _sealed_version(leader: LeaderView, intent: SealIntent, made: int | None) -> int:
+    """Return the version at which a table was sealed, which a way back goes to. ``made``: the one at which this run did.
+
+    Raises SourceTouched if others restored it since.
+    """
     store = table_store(leader.env, leader.state, intent.shard)
+    head = read_head(store)
+    if head.version == made:
+        return made
     try:
         version, is_restored = sealed_at(store, intent.base_version)
     except LogTruncated:  # cleaned up since the seal was announced
-        version, is_restored = read_head(store).version, False
+        version, is_restored = head.version, False
     if is_restored:
         raise SourceTouched(collection=intent.collection, shard=intent.shard)
     return version

@@ -107,18 +107,25 @@ def _is_ours(leader: LeaderView, intent: SealIntent) -> bool:
     return (intent.generation, intent.epoch) == (leader.generation, leader.epoch)
 
 
-def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> None:
-    """Seal what was announced, each for the shard that it ``names``. Raises CommitLost, and as ``delta.commit.seal`` does."""
+def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> Mapping[ShardId, int]:
+    """Seal what was announced, each for the shard that it ``names``. Return the versions at which this call did, not an earlier run.
+
+    Raises CommitLost, and as ``delta.commit.seal`` does.
+    """
     made: list[Committed] = []
+    versions: dict[ShardId, int] = {}
     with contextlib.closing(
         leader.env.each(lambda intent: (time.monotonic(), _seal(leader, intent, names(intent.collection))), seals)
     ) as done:
         for number, (intent, (started, committed)) in enumerate(zip(seals, done, strict=True), start=1):
             version = committed.head.version if committed is not None else intent.base_version
-            made += [committed] if committed is not None else []
+            if committed is not None:
+                made.append(committed)
+                versions[intent.shard] = version
             leader.report("seal", intent.collection, version, started, number, len(seals))
     if made:
         require_durable(seals[0].collection, made)
+    return versions
 
 
 def _seal(leader: LeaderView, intent: SealIntent, named: ShardId) -> Committed | None:
