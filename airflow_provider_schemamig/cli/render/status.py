@@ -109,16 +109,13 @@ def _collections(collections: Mapping[str, Document]) -> RenderableType:
             counts,
             _remark_text(item),
         )
-    lines = [Text(f"{count:,} more: {text} (--json has all)") for text, count in Counter(map(_plain_remarks, rest.values())).most_common()]
+    alike = Counter(_remark_text(item).plain for item in rest.values())
+    lines = [Text(f"{count:,} more: {text} (--json has all)") for text, count in alike.most_common()]
     quiet = len(collections) - len(shown) - len(rest)
     lines += [Text(f"{quiet:,} collections are as the ledger says.", style="dim")] if quiet else []
     if not lines:
         return table if shown else Text("no collections")
     return Group(*([table] if shown else []), *lines)
-
-
-def _plain_remarks(item: Document) -> str:
-    return "; ".join(text for text, _ in _remarks(item))
 
 
 def _remarks(item: Document) -> list[tuple[str, str]]:

@@ -21,14 +21,13 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 _PATIENCE_SECONDS = 2.0
 #: Left free after each turn, and polled in: longer than a poll, so that whoever waits gets in.
 _GAP_SECONDS = 0.002
-#: So many appends of one process, each begun soon after the last one ended, are more than any command makes.
+#: So many appends of one process, each begun soon after the last one ended, are more than any command makes. From there on one gap in so
+#: many is enough where there are short pauses between them, too.
 _IN_A_ROW = 16
 #: The longest gap, in times of what an append took and in seconds: a process that lost reads two objects for each commit that it missed.
 _LONGEST_GAP, _LONGEST_GAP_SECONDS = 16, 1.0
 #: Of the time that an append took: after a longer pause a process begins anew, as others got in; after a shorter one none could begin.
 _ENOUGH, _NOTHING = 3.0, 0.25
-#: One gap in so many appends is enough where there are short pauses between them, too.
-_GAP_EACH = 16
 
 
 @contextlib.contextmanager
@@ -77,7 +76,7 @@ class Streak:
         pause_seconds = time.monotonic() - self.ended_at
         if pause_seconds > _ENOUGH * self.took_seconds:
             self.count = 0
-        is_due = pause_seconds < _NOTHING * self.took_seconds or self.count % _GAP_EACH == 0
+        is_due = pause_seconds < _NOTHING * self.took_seconds or self.count % _IN_A_ROW == 0
         if env.location.local_path is None and self.count > _IN_A_ROW and is_due:
             time.sleep(random.uniform(0, min(_LONGEST_GAP * self.took_seconds, _LONGEST_GAP_SECONDS)))
 

@@ -37,7 +37,7 @@ def look(
 ) -> StreamDue:
     """Return what a run of ``replicate_once`` with the same arguments is for at this moment.
 
-    This takes one read for a stream that rests, two listings at most for each other one. Raises NoEnvironment, LoopingStream; LogCleaned
+    This takes two reads for a stream that waits, two listings at most for each other one. Raises NoEnvironment, LoopingStream; LogCleaned
     and the like, which the run would find, too.
     """
     ends = StreamEnds.of(origin, target)

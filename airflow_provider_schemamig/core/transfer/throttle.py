@@ -29,7 +29,7 @@ BATCH_BYTES = 16 * 2**30
 _BATCH_SECONDS = 10.0
 #: What a statement takes on a warm local Spark without its rows (measured, `make bench`: copy), until two batches tell.
 _START_SECONDS = 2.0
-_FIRST_BYTES = 64 * 2**20
+_FIRST_BYTES = 32 * 2**20
 _LEAST_BYTES = 2**20
 _STRIDE = 4
 _UNLIKE = 1.5

@@ -160,7 +160,7 @@ MIB = 2**20
 
 @pytest.mark.parametrize(
     ("mib_per_second", "start_seconds", "longest_seconds"),
-    [(0.5, 0.0, 128.0), (5.0, 0.5, 14.0), (5.0, 3.0, 16.0), (40.0, 1.0, 12.0), (40.0, 30.0, 65.0), (2000.0, 0.2, 12.0)],
+    [(0.5, 0.0, 70.0), (5.0, 0.5, 14.0), (5.0, 3.0, 14.0), (40.0, 1.0, 12.0), (40.0, 30.0, 65.0), (2000.0, 0.2, 12.0)],
     ids=["slow rows", "embedded", "a slow start", "a cluster", "submitted each time", "fast"],
 )
 def test_batches_come_to_take_seconds(mib_per_second: float, start_seconds: float, longest_seconds: float) -> None:
@@ -171,11 +171,11 @@ def test_batches_come_to_take_seconds(mib_per_second: float, start_seconds: floa
         size.after(size.bytes, took[-1])
     assert max(took) <= longest_seconds
     rows_seconds = took[-1] - start_seconds
-    assert rows_seconds <= max(11.5, 1.2 * start_seconds)
+    assert rows_seconds <= max(11.0, 1.2 * start_seconds)
     assert rows_seconds >= max(9.0, 0.8 * start_seconds) or size.bytes == BATCH_BYTES
 
 
-@pytest.mark.parametrize(("mib_per_second", "mib"), [(0.5, 64), (5.0, 64), (40.0, 480), (1e9, BATCH_BYTES / MIB)])
+@pytest.mark.parametrize(("mib_per_second", "mib"), [(0.5, 32), (2.5, 32), (40.0, 480), (1e9, BATCH_BYTES / MIB)])
 def test_a_first_batch_takes_as_long_at_a_known_speed(mib_per_second: float, mib: float) -> None:
     assert BatchSize.at_speed(mib_per_second * MIB).bytes == mib * MIB
 

@@ -132,11 +132,12 @@ def restore(
     listen(Event("restore", collection))
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
-    stream, known = ends.stream(collection), read_state(target, ends.stream(collection))
+    stream = ends.stream(collection)
     told = [] if claim_id is None else [rows for rows in claimed_restores(target, stream) if rows.claim_id == claim_id]
     last = None if claim_id is None or told else _last_restore(ends, collection)
     before = told[0] if told else last if last is not None and last.claim_id == claim_id else None
     if before is not None:
+        known = read_state(target, stream)
         is_told = bool(told) or (known is not None and _is_told(known, before))
         if is_told and known is not None and known.error is not None:
             before = None  # what stopped the stream after that restore takes another one

@@ -34,6 +34,13 @@ def changed_by_others(store: ReadStore, row: Shard, head: Head) -> OldTableChang
     return OldTableChanged(collection=row.collection, uri=store.location.uri, version=version) if is_changed else None
 
 
+def check_unchanged(store: ReadStore, row: Shard, head: Head) -> None:
+    """Raise OldTableChanged as ``changed_by_others`` returns it."""
+    changed = changed_by_others(store, row, head)
+    if changed is not None:
+        raise changed
+
+
 def _version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
     """Return the version at which a retired table had its rows and columns, if others changed that since; None if it has them.
 

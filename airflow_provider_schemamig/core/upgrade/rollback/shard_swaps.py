@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRol
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     hold_of,
 )
-from airflow_provider_schemamig.core.upgrade.rollback.old_tables import changed_by_others
+from airflow_provider_schemamig.core.upgrade.rollback.old_tables import check_unchanged
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.half_rolled_back import is_of_rollback
 from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_leftovers
@@ -147,10 +147,8 @@ def check_old_shards(leader: LeaderView, swaps: Sequence[ShardSwap]) -> None:
     """Raise OldTableChanged while no evolved table has gone back yet, for what ``_unseal`` would raise."""
     for swap in swaps:
         if swap.old is not None and swap.old in dict(swap.base):
-            store, row = table_store(leader.env, leader.state, swap.old), leader.state.shards[swap.old]
-            changed = changed_by_others(store, row, read_head(store))
-            if changed is not None:
-                raise changed
+            store = table_store(leader.env, leader.state, swap.old)
+            check_unchanged(store, leader.state.shards[swap.old], read_head(store))
 
 
 def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
@@ -166,9 +164,7 @@ def _unseal(leader: LeaderView, swap: ShardSwap, shard: ShardId, txns: Mapping[s
     store, row = table_store(leader.env, leader.state, shard), leader.state.shards[shard]
     head = read_head(store)
     if head.sealed_for is not None or not _is_opened_by_us(store, row.sealed_version):
-        changed = changed_by_others(store, row, head)
-        if changed is not None:
-            raise changed
+        check_unchanged(store, row, head)
         opened = unseal(store, head, leader.fence(shard), leader.tag("unseal"), since=swap.since(shard), txns=txns)
         require_durable(swap.collection, [opened])
 
