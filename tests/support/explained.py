@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
@@ -148,8 +149,8 @@ def check_explained(env: EnvironmentRoot, report: PlanReport, generation: Genera
     done = {shard: [action for action, _ in found] for shard, found in made.items() if found}
     actions = {shard: [commit.action for commit in found] for shard, found in wanted.items()}
     assert done == actions, f"made {done}, explained {actions}"
-    for shard, commits in wanted.items():
-        for (_, version), expected in zip(made[shard], commits, strict=True):
+    for shard, explained_commits in wanted.items():
+        for (_, version), expected in zip(made[shard], explained_commits, strict=True):
             if expected.schema is not None:
                 head = read_head(table_store(env, now, shard), version)
                 assert is_in_place(expected.schema, head), f"{shard} at {version}: {expected}"
@@ -169,13 +170,22 @@ def _made(env: EnvironmentRoot, state: State, shard: ShardId, generation: Genera
     found = found[rolled_back:]
     while runs > 1 and (given_up := _pair(found, "seal", "unseal")) is not None:
         found = [*found[:given_up], *found[given_up + 2 :]]
-    while runs > 1 and (lifted := _pair(found, "seal", "seal")) is not None:
+    while runs > 1 and (lifted := _lifted(env, state, shard, found)) is not None:
         found = [*found[:lifted], *found[lifted + 1 :]]
     actions = [action for action, _ in found]
     for number in range(len(actions) - 2):
         if actions[number : number + 3] == ["seal", "cutover", "unseal"]:
             return [*found[:number], found[number + 1], *found[number + 3 :]]
     return found
+
+
+def _lifted(env: EnvironmentRoot, state: State, shard: ShardId, found: Sequence[tuple[str, int]]) -> int | None:
+    """Return where a seal stands that a RESTORE of others lifted before the next one."""
+    number = _pair(found, "seal", "seal")
+    if number is None:
+        return None
+    between = commits(table_store(env, state, shard), found[number][1], found[number + 1][1])
+    return number if any(commit.restores for commit in between) else None
 
 
 def _swapped_back(env: EnvironmentRoot, state: State, shard: ShardId, commits: Sequence[tuple[str, int]]) -> int | None:
