@@ -7,6 +7,7 @@ row and the note that it was brought are one commit. What is kept beside it, her
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -35,10 +36,10 @@ class Stream:
         """Return the key of the stream's state, below the target's root."""
         return f"{FOLDER}/streams/{self.origin}/{self.collection}.json"
 
-    @property
-    def restores_key(self) -> str:
-        """Return the key of what says which restores of the stream were made, and under which claims."""
-        return f"{FOLDER}/restores/{self.origin}/{self.collection}.json"
+    def restore_key(self, claim_id: str) -> str:
+        """Return the key of what says which restore of the stream was made under a claim, which is no file name by itself."""
+        name = hashlib.sha256(claim_id.encode()).hexdigest()[:32]
+        return f"{FOLDER}/restores/{self.origin}/{self.collection}/{name}.json"
 
     def txn_app_id(self, shard: ShardId) -> str:
         """Return the application id of the stream's checkpoint, whose transaction version is a version of ``shard``, the origin's table."""

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core.delta.errors import AnotherTable
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
-from airflow_provider_schemamig.core.replication.model import PauseReason
+from airflow_provider_schemamig.core.replication.model import PauseReason, RestoredRows
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
-from airflow_provider_schemamig.core.replication.stream.stored_state import write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restore, note_restore, write_state
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree
 from tests.support.lake import Crash
@@ -268,6 +268,22 @@ def test_a_restore_by_a_clock_that_is_behind_is_found_done(two: Replicas) -> Non
     two.insert("b", {"id": 78})
     assert again(target=two.env("b")).rows == len(two.rows("a"))
     assert {"id": 78, "v": None} in two.rows("b"), "restored a second time"
+
+
+def test_restores_that_are_noted_in_one_moment_are_both_known(two: Replicas) -> None:
+    two.insert("a", {"id": 1})
+    stream, others = two.state("a", "b").stream, RestoredRows(ShardId("trips-1"), 7, 9, 1, "", "monday")
+
+    def meanwhile(at: str, what: str, key: str) -> None:
+        if key.startswith("_schemamig/replicas/restores"):
+            note_restore(two.env("b"), stream, others)
+
+    note_restore(two.hooked("b", meanwhile), stream, replace(others, claim_id="tuesday"))
+    assert [claimed_restore(two.env("b"), stream, claim) for claim in ("monday", "tuesday", "sunday")] == [
+        others,
+        replace(others, claim_id="tuesday"),
+        None,
+    ]
 
 
 def crash() -> None:

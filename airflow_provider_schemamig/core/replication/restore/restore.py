@@ -59,7 +59,7 @@ from airflow_provider_schemamig.core.replication.stream.position import (
     row_position_in,
 )
 from airflow_provider_schemamig.core.replication.stream.provenance import HOUSEKEEPING, provenance_of
-from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restores, note_restore, read_state, write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restore, note_restore, read_state, write_state
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import APPEND_ONLY
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -133,12 +133,12 @@ def restore(
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
     stream = ends.stream(collection)
-    told = [] if claim_id is None else [rows for rows in claimed_restores(target, stream) if rows.claim_id == claim_id]
-    last = None if claim_id is None or told else _last_restore(ends, collection)
-    before = told[0] if told else last if last is not None and last.claim_id == claim_id else None
+    told = None if claim_id is None else claimed_restore(target, stream, claim_id)
+    last = None if claim_id is None or told is not None else _last_restore(ends, collection)
+    before = last if told is None and last is not None and last.claim_id == claim_id else told
     if before is not None:
         known = read_state(target, stream)
-        is_told = bool(told) or (known is not None and _is_told(known, before))
+        is_told = told is not None or (known is not None and _is_told(known, before))
         if is_told and known is not None and known.error is not None:
             before = None  # what stopped the stream after that restore takes another one
         else:

@@ -2,8 +2,8 @@
 
 They are for people and schedulers; what is brought next is said by the tables themselves. So one that cannot be read is in nobody's way:
 its stream takes it for missing and writes it anew, ``schema status`` reports it. Only who runs a stream writes its object. What others have
-to say, "look again" to all streams, and which restores were made under which claim, are objects of their own: they can neither undo nor be
-undone by what a stream writes in that moment.
+to say, "look again" to all streams, and what was restored under a claim, one object each, are apart: they can neither undo nor be undone by
+what is written in that moment.
 """
 
 from __future__ import annotations
@@ -31,18 +31,9 @@ _WOKEN = f"{FOLDER}/woken.json"
 _LONG_AGO = pendulum.datetime(1970, 1, 1)
 
 
-#: Of so many restores of a stream it is known under which claim they were made.
-_CLAIMS_KEPT = 32
-
-
 @dataclass(frozen=True, slots=True)
 class _Woken:
     at: pendulum.DateTime
-
-
-@dataclass(frozen=True, slots=True)
-class _Restores:
-    claimed: tuple[RestoredRows, ...]
 
 
 def write_state(env: EnvironmentRoot, state: StreamState) -> None:
@@ -50,23 +41,22 @@ def write_state(env: EnvironmentRoot, state: StreamState) -> None:
     env.store().put(_key(state.stream), canonical(to_json(state)).encode())
 
 
-def claimed_restores(env: EnvironmentRoot, stream: Stream) -> tuple[RestoredRows, ...]:
-    """Return the newest restores of a stream that were made under a claim, the newest last. Tables that were rewritten since know nothing
-    of them."""
+def claimed_restore(env: EnvironmentRoot, stream: Stream, claim_id: str) -> RestoredRows | None:
+    """Return the restore of a stream that was made under a claim. Tables that were rewritten since know nothing of it."""
+    key = stream.restore_key(claim_id)
     try:
-        found = parsed(_Restores, stream.restores_key, env.store().get(stream.restores_key))
+        found = parsed(RestoredRows, key, env.store().get(key))
     except ObjectMissing:
-        return ()
-    return found.claimed if isinstance(found, _Restores) else ()
+        return None
+    return found if isinstance(found, RestoredRows) else None
 
 
 def note_restore(env: EnvironmentRoot, stream: Stream, done: RestoredRows | None) -> None:
     """Write down a restore that was made under a claim, so that a task that is cleared long after finds its own."""
-    if done is None or done.claim_id is None or done in (known := claimed_restores(env, stream)):
+    if done is None or done.claim_id is None or done == claimed_restore(env, stream, done.claim_id):
         return
-    others = [rows for rows in known if rows.claim_id != done.claim_id]
     _key(stream)
-    env.store().put(stream.restores_key, canonical(to_json(_Restores((*others[1 - _CLAIMS_KEPT :], done)))).encode())
+    env.store().put(stream.restore_key(done.claim_id), canonical(to_json(done)).encode())
 
 
 def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:
