@@ -102,7 +102,8 @@ class OldTableForgets(Refusal):
 class OldTableChanged(Refusal):
     """Others changed rows or columns of the table that a rollback would go back to: RESTORE gets through a seal.
 
-    ``version``: the newest one at which it had all of them; None where its log does not tell that any more."""
+    ``version``: the newest one at which it had all of them; None where its log tells of none: it was cleaned up, or rows were brought back
+    into what others had changed."""
 
     code = "old_table_changed"
     uri: str
@@ -112,7 +113,7 @@ class OldTableChanged(Refusal):
     def message(self) -> str:
         what = f"others took rows or columns out of the table before the release, at {self.uri}, or brought older ones back"
         if self.version is None:
-            return f"{what}, or may have: its log was cleaned up and does not tell how it was sealed. Nothing was changed."
+            return f"{what}, or may have: its log tells of no version that has all of them. Nothing was changed."
         return f"{what}, since its version {self.version}. Nothing was changed."
 
     @property

@@ -26,9 +26,9 @@ def changed_by_others(store: ReadStore, row: Shard, head: Head) -> OldTableChang
     """
     if row.state is not ShardState.RETIRED or row.sealed_version is None or head.version <= row.sealed_version:
         return None
+    version: int | None
     try:
-        version = _version_to_restore(store, row.sealed_version)
-        is_changed = version is not None
+        is_changed, version = _replayed(store, row.sealed_version)
     except LogTruncated:
         version, is_changed = None, _may_be_changed(store, row.sealed_version)
     return OldTableChanged(collection=row.collection, uri=store.location.uri, version=version) if is_changed else None
@@ -41,19 +41,20 @@ def check_unchanged(store: ReadStore, row: Shard, head: Head) -> None:
         raise changed
 
 
-def _version_to_restore(store: ReadStore, sealed_version: int) -> int | None:
-    """Return the version at which a retired table had its rows and columns, if others changed that since; None if it has them.
+def _replayed(store: ReadStore, sealed_version: int) -> tuple[bool, int | None]:
+    """Return whether others changed the rows or columns that a retired table had, and the newest version at which it had all (None: at
+    none).
 
     What others only added counts for nothing, nor what they undid, nor files that were rearranged. While a rollback has the table open its
     writers may do as they like, but for a RESTORE to before: that takes out what the rollback brought back, too. Raises LogTruncated.
     """
     since = list(commits(store, sealed_version))
     if all(commit.about is not None for commit in since):
-        return None  # the usual case, for which nobody waits until a table of a million files is read
+        return False, None  # the usual case, for which nobody waits until a table of a million files is read
     table = _OldTable(store, sealed_version)
     for commit in since:
         table.take(commit)
-    return table.good if table.is_changed else None
+    return table.is_changed, table.good
 
 
 def _may_be_changed(store: ReadStore, sealed_version: int) -> bool:
@@ -81,10 +82,11 @@ def _may_be_changed(store: ReadStore, sealed_version: int) -> bool:
 
 class _OldTable:
     """The table as its commits since the seal are replayed. ``good``: the newest version with all that a way back needs, whose
-    files are the least likely to be deleted by a VACUUM."""
+    files are the least likely to be deleted by a VACUUM; None once a rollback brought rows back, which it does once, into what others had
+    changed: before they are missing, and since then others."""
 
     def __init__(self, store: ReadStore, sealed_version: int) -> None:
-        self.good = sealed_version
+        self.good: int | None = sealed_version
         self._files = frozenset(active_files(store, sealed_version))
         #: Each set of files that has all rows that a way back needs.
         self._enough: set[frozenset[FileId]] = {self._files}
@@ -95,7 +97,7 @@ class _OldTable:
     @property
     def is_changed(self) -> bool:
         """Return whether rows were taken out or brought back since ``good``, or columns changed."""
-        return self._schema != self._good_schema or (self._rows_moved and self._files not in self._enough)
+        return self.good is None or self._schema != self._good_schema or (self._rows_moved and self._files not in self._enough)
 
     def take(self, commit: LogCommit) -> None:
         was_changed, had_enough = self.is_changed, self._files in self._enough
@@ -108,6 +110,8 @@ class _OldTable:
             self._was_written = self._was_written or commit.changes_rows
             if not was_changed:
                 self._keep(only=commit.about is not None and self._was_written)
+            elif commit.about is not None and commit.changes_rows:
+                self.good = None
         elif commit.changes_rows and (commit.removes or commit.restores):
             self._rows_moved = True
         elif had_enough:

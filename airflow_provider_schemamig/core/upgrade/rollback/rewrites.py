@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import COPY, TAIL, RewriteRollback, backward_transfer
 from airflow_provider_schemamig.core.upgrade.rollback.errors import KeysTaken, RollbackFilesGone, RowsNotFound
+from airflow_provider_schemamig.core.upgrade.rollback.old_tables import check_unchanged
 
 
 def committed_at(env: EnvironmentRoot, state: State, deployment: Deployment, shard: ShardId) -> int:
@@ -77,10 +78,10 @@ def check_restored(leader: LeaderView, restored: Mapping[RewriteRollback, int]) 
 
 def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable[[], JobRunner]) -> int:
     started = time.monotonic()
-    now = table_store(leader.env, leader.state, rewrite.now)
+    now, old = (table_store(leader.env, leader.state, shard) for shard in (rewrite.now, rewrite.old))
     upto, start = read_head(now).version, committed_at(leader.env, leader.state, leader.deployment, rewrite.now)
     after = leader.state.shards[rewrite.old].sealed_version or 0
-    if any(foreign_commits(table_store(leader.env, leader.state, rewrite.old), after)):
+    if any(foreign_commits(old, after)):
         leader.notes.append(f"{rewrite.step.collection}: others wrote to the retired shard {rewrite.old}")
     if not rows_changed_since(now, start):
         return upto  # whatever became of the tables that ``down`` looks up
@@ -89,6 +90,7 @@ def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable
     transfer = replace(transfer, shown_at=upto)
 
     def followed() -> Tailed:
+        check_unchanged(old, leader.state.shards[rewrite.old], read_head(old))  # what others restore now would be without these rows
         reached = where(leader.env, transfer, start, after)
         return tail(leader.env, replace(transfer, made_at=after if reached.version > after else None), reached, upto, jobs())
 

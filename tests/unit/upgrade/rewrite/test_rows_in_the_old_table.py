@@ -243,6 +243,57 @@ def test_rows_that_a_rollback_brought_back_and_a_restore_took_out_are_asked_for(
     found.check_clean()
 
 
+def test_rows_that_a_rollback_brings_back_beside_a_restore_are_not_lost_by_its_advice(tmp_path: Path) -> None:
+    """A RESTORE of the open old table while Spark brings rows back: no version of it has all of them, so none is advised."""
+    found = make_rewritten(tmp_path)
+    old = found.path("keyed")
+    older = tables.newest(old)
+    found.insert("keyed", [{"id": 800, "v": "8"}])
+    upgrade(found, found.env, jobs())
+    found.insert("keyed", [{"id": 900, "v": 9}])
+    wanted, racing, restored = ids_of(found.path("keyed")), jobs(), list[int]()
+
+    def before(job: str, request: Mapping[str, Any]) -> None:
+        if job == "apply" and not restored:
+            restored.append(tables.restore(old, older))
+
+    racing.before = before
+    for _ in range(2):
+        with refused("old_table_changed", "keyed") as errors:
+            commands.rollback(found.env, jobs=racing)
+        assert "RESTORE" not in errors[0].next_action and "backup" in errors[0].next_action
+        assert ids_of(found.path("keyed")) == wanted and not tables.snapshot(found.path("keyed")).sealed, "the release goes on"
+    tables.restore(old, restored[0] - 1)
+    with refused("old_table_changed", "keyed"):
+        commands.rollback(found.env, jobs=jobs())
+
+
+def test_a_restore_between_the_opening_of_the_old_table_and_its_rows_is_seen_before_these_come(tmp_path: Path) -> None:
+    found = make_rewritten(tmp_path)
+    old = found.path("keyed")
+    older = tables.newest(old)
+    found.insert("keyed", [{"id": 800, "v": "8"}])
+    upgrade(found, found.env, jobs())
+    found.insert("keyed", [{"id": 900, "v": 9}])
+    wanted, restored = ids_of(found.path("keyed")), list[int]()
+
+    def restore(at: str, what: str, key: str) -> None:
+        if not restored and not tables.snapshot(old).sealed:
+            restored.append(tables.restore(old, older))
+
+    with refused("old_table_changed", "keyed") as errors:
+        commands.rollback(replace(found.env, on_write=restore), jobs=jobs())
+    assert f"TO VERSION AS OF {restored[0] - 1} in Spark" in errors[0].next_action
+    tables.restore(old, restored[0] - 1)
+    commands.rollback(found.env, jobs=jobs())
+    assert ids_of(old) == wanted
+    found.check_clean()
+
+
+def ids_of(table: Path) -> list[int]:
+    return sorted(row["id"] for row in tables.snapshot(table).rows)
+
+
 def test_an_old_table_with_columns_of_another_release_is_no_way_back(tmp_path: Path) -> None:
     lake, old, _ = retired(tmp_path, "replacement")
     sealed = tables.newest(old)
