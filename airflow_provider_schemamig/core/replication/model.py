@@ -103,6 +103,14 @@ class RestoredRows:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimedRestore:
+    """What was restored under a claim. ``number``: which of the stream's restores it was, by its object, or one of those before."""
+
+    rows: RestoredRows
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamState:
     """What a stream's object says; for people and schedulers, never for what is brought.
 

@@ -12,9 +12,9 @@ import pytest
 from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
-from airflow_provider_schemamig.core.replication.model import PauseReason, RestoredRows
+from airflow_provider_schemamig.core.replication.model import ClaimedRestore, PauseReason, RestoredRows
 from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
-from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restore, note_restore, write_state
+from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restore, note_restore, read_states, write_state
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree
 from tests.support.lake import Crash
@@ -276,14 +276,37 @@ def test_restores_that_are_noted_in_one_moment_are_both_known(two: Replicas) -> 
 
     def meanwhile(at: str, what: str, key: str) -> None:
         if key.startswith("_schemamig/replicas/restores"):
-            note_restore(two.env("b"), stream, others)
+            note_restore(two.env("b"), stream, others, 2)
 
-    note_restore(two.hooked("b", meanwhile), stream, replace(others, claim_id="tuesday"))
-    assert [claimed_restore(two.env("b"), stream, claim) for claim in ("monday", "tuesday", "sunday")] == [
-        others,
-        replace(others, claim_id="tuesday"),
-        None,
-    ]
+    tuesday = replace(others, claim_id="tuesday")
+    note_restore(two.hooked("b", meanwhile), stream, tuesday, 3)
+    found = [claimed_restore(two.env("b"), stream, claim) for claim in ("monday", "tuesday", "sunday")]
+    assert found == [ClaimedRestore(others, 2), ClaimedRestore(tuesday, 3), None]
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["quiet origin", "more rows"])
+def test_a_cleared_restore_is_not_made_again_for_an_error_of_before_it_that_came_late(two: Replicas, more: int) -> None:
+    """A run of the stream fails; while it writes that down, somebody restores. Then the target has rows of its own."""
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    lose_the_log(two, two.insert("a", {"id": 2}) or two.checkpoint("a", "b") + 1)
+    again = functools.partial(
+        restore, two.env("a"), two.env("b"), CollectionName("trips"), claim_id="monday", allow_lossy=True, jobs=read_whole(two)
+    )
+    done: list[RestoredRows] = []
+
+    def meanwhile(at: str, what: str, key: str) -> None:
+        if not done and at == "before" and key.startswith("_schemamig/replicas/streams"):
+            done.append(again())
+
+    two.bring("a", "b", env=two.hooked("b", meanwhile))
+    assert done and (found := read_states(two.env("b"))[0]).error == "log_cleaned" and found.restores < 2, "written late"
+    two.insert("b", {"id": 78})
+    for number in range(more):
+        two.insert("a", {"id": 3 + number})
+    assert again() == done[0]
+    assert {"id": 78, "v": None} in two.rows("b"), "restored a second time"
+    assert (two.state("a", "b").error, two.checkpoint("a", "b")) == (None, done[0].version + more), "the stream was told"
 
 
 def crash() -> None:

@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.replication.errors import (
     RestoreWouldLose,
     TargetAppendOnly,
 )
-from airflow_provider_schemamig.core.replication.model import RestoredRows, Stream, StreamState
+from airflow_provider_schemamig.core.replication.model import ClaimedRestore, RestoredRows, Stream, StreamState
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values, kept_columns
 from airflow_provider_schemamig.core.replication.restore.other_origins import (
@@ -133,31 +133,35 @@ def restore(
     ends = StreamEnds.of(origin, target)
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
     stream = ends.stream(collection)
-    told = None if claim_id is None else claimed_restore(target, stream, claim_id)
-    last = None if claim_id is None or told is not None else _last_restore(ends, collection)
-    before = last if told is None and last is not None and last.claim_id == claim_id else told
+    noted = None if claim_id is None else claimed_restore(target, stream, claim_id)
+    last = None if claim_id is None or noted is not None else _last_restore(ends, collection)
+    before = noted.rows if noted is not None else last if last is not None and last.claim_id == claim_id else None
+    known = read_state(target, stream)
     if before is not None:
-        known = read_state(target, stream)
-        is_told = told is not None or (known is not None and _is_told(known, before))
-        if is_told and known is not None and known.error is not None:
+        is_told = known is not None and _is_told(known, before, noted)
+        if known is not None and is_told and known.error is not None:
             before = None  # what stopped the stream after that restore takes another one
         else:
             listen(Event("restore", collection, note=f"done before under the same claim, as version {before.table_version} of the table"))
-            if is_told:  # the stream has gone on since
-                note_restore(target, stream, before)
+            if known is not None and is_told:  # the stream has gone on since
+                if noted is None:
+                    note_restore(target, stream, before, known.restores)
                 return before
     done = before or try_restore(ends, collection, wish, jobs)
     known, now = read_state(target, stream), pendulum.now("UTC")
     known = known or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
-    write_state(target, replace(restored_at(known, done), updated_at=now))
+    state = replace(restored_at(known, done), updated_at=now)
+    write_state(target, state)
     for rows in (last, done):  # after the stream was told; the last one by a try that could not say so any more
-        note_restore(target, stream, rows)
+        note_restore(target, stream, rows, state.restores)
     return done
 
 
-def _is_told(known: StreamState, done: RestoredRows) -> bool:
-    """Return whether a stream's state is of after a restore: it says so, or is further on. Clocks of two machines say nothing."""
-    return known.restored_as == done.table_version or (known.shard == done.shard and known.checkpoint >= done.version)
+def _is_told(known: StreamState, done: RestoredRows, noted: ClaimedRestore | None) -> bool:
+    """Return whether a stream's state is of after a restore: it says so, is further on, or counts as many. One of before may be written
+    late. Clocks of two machines say nothing."""
+    counts = noted is not None and known.restores >= noted.number
+    return counts or known.restored_as == done.table_version or (known.shard == done.shard and known.checkpoint >= done.version)
 
 
 def _last_restore(ends: StreamEnds, collection: CollectionName) -> RestoredRows | None:

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core import jsonable
 from airflow_provider_schemamig.core.jsonable import canonical, to_json
 from airflow_provider_schemamig.core.ledger.objects.nodes import file_name
 from airflow_provider_schemamig.core.names import collection_name
-from airflow_provider_schemamig.core.replication.model import FOLDER, RestoredRows, Stream, StreamSettings, StreamState
+from airflow_provider_schemamig.core.replication.model import FOLDER, ClaimedRestore, RestoredRows, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.note_errors import NoteDamaged
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -41,22 +41,23 @@ def write_state(env: EnvironmentRoot, state: StreamState) -> None:
     env.store().put(_key(state.stream), canonical(to_json(state)).encode())
 
 
-def claimed_restore(env: EnvironmentRoot, stream: Stream, claim_id: str) -> RestoredRows | None:
+def claimed_restore(env: EnvironmentRoot, stream: Stream, claim_id: str) -> ClaimedRestore | None:
     """Return the restore of a stream that was made under a claim. Tables that were rewritten since know nothing of it."""
     key = stream.restore_key(claim_id)
     try:
-        found = parsed(RestoredRows, key, env.store().get(key))
+        found = parsed(ClaimedRestore, key, env.store().get(key))
     except ObjectMissing:
         return None
-    return found if isinstance(found, RestoredRows) else None
+    return found if isinstance(found, ClaimedRestore) else None
 
 
-def note_restore(env: EnvironmentRoot, stream: Stream, done: RestoredRows | None) -> None:
-    """Write down a restore that was made under a claim, so that a task that is cleared long after finds its own."""
-    if done is None or done.claim_id is None or done == claimed_restore(env, stream, done.claim_id):
+def note_restore(env: EnvironmentRoot, stream: Stream, done: RestoredRows | None, number: int) -> None:
+    """Write down a restore that was made under a claim, so that a task that is cleared long after finds its own. ``number``: as of
+    ``ClaimedRestore``."""
+    if done is None or done.claim_id is None:
         return
     _key(stream)
-    env.store().put(stream.restore_key(done.claim_id), canonical(to_json(done)).encode())
+    env.store().put(stream.restore_key(done.claim_id), canonical(to_json(ClaimedRestore(done, number))).encode())
 
 
 def read_state(env: EnvironmentRoot, stream: Stream) -> StreamState | None:

@@ -278,12 +278,13 @@ def _while_sealed(
     losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
     if losses:
         raise LossyRollback(losses=losses)
-    unseal_old_shards(leader, [swap for swap in swaps if any(rewrite.old == swap.old for rewrite in rewrites)], rewrites)
+    rewritten = [swap for swap in swaps if any(rewrite.old == swap.old for rewrite in rewrites)]
+    unseal_old_shards(leader, rewritten, rewrites)
     restored = restore_rows_of(leader, rewrites, jobs)
-    check_restored(leader, restored)
-    check_old_shards(leader, swaps)
-    rolled_back = roll_back_tables(leader, jobs, lossy=allow_lossy)
     unseal_old_shards(leader, swaps, ())
+    check_restored(leader, restored)
+    check_old_shards(leader, rewritten)
+    rolled_back = roll_back_tables(leader, jobs, lossy=allow_lossy)
     check_restored(leader, restored)
     return rolled_back
 

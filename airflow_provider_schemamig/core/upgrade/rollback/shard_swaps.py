@@ -144,7 +144,8 @@ def unseal_old_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites
 
 
 def check_old_shards(leader: LeaderView, swaps: Sequence[ShardSwap]) -> None:
-    """Raise OldTableChanged while no evolved table has gone back yet, for what ``_unseal`` would raise."""
+    """Raise OldTableChanged for what others did to open tables since rows were brought back into them, while no evolved table has gone
+    back yet."""
     for swap in swaps:
         if swap.old is not None and swap.old in dict(swap.base):
             store = table_store(leader.env, leader.state, swap.old)

@@ -127,6 +127,38 @@ def test_a_restore_of_the_old_table_between_the_first_look_and_its_opening_is_se
     assert seen > 2
 
 
+def test_no_evolved_table_goes_back_before_all_old_tables_are_open(tmp_path: Path) -> None:
+    """A rollback that ends by OldTableChanged has changed nothing; who was open by then is closed again."""
+    first, second = (
+        "".join(f"CREATE TABLE {name};" for name in found)
+        for found in (("t (id INT)", "e (id INT)"), ("t (id STRING)", "e (id INT, m INT)"))
+    )
+    ended = set[str]()
+    for moment in range(1, 40):
+        lake = two_releases(tmp_path / str(moment), first, second, 'replacement("t"), evolution("e")')
+        old, older = lake.path("t"), tables.insert(lake.path("t"), [{"id": 1}])
+        tables.insert(old, [{"id": 2}])
+        commands.upgrade(lake.env, lake.second, jobs=no_spark)
+        writes = count()
+
+        def restore(at: str, what: str, key: str) -> None:
+            if next(writes) == moment:  # noqa: B023 - called right here
+                tables.restore(old, older)  # noqa: B023
+
+        told: list[str] = []
+        try:
+            commands.rollback(replace(lake.env, on_write=restore), jobs=no_spark)
+        except SchemamigError as error:
+            told.append(error.code)
+        if told:
+            assert [field["name"] for field in tables.snapshot(lake.path("e")).fields] == ["id", "m"], (moment, told)
+            assert tables.snapshot(old).sealed or told == ["metadata_moved"]
+        ended.update(told)
+        if next(writes) <= moment:
+            break
+    assert ended == {"old_table_changed", "metadata_moved"}
+
+
 def test_a_restore_between_the_seal_of_a_replaced_table_and_the_commit_stops_the_cut_over(tmp_path: Path) -> None:
     """A rewrite beside it is catching up, which takes a while."""
     up = "SELECT CAST(id AS STRING) AS id FROM {k}"
