@@ -89,7 +89,7 @@ class SourceTouched(Conflict):
 
     code = "source_touched"
     message = "the sealed shard {shard} was changed by somebody else (RESTORE?) before the commit; nothing was committed."
-    next_action = "Try again: the seal was lifted. The next try copies what the shard holds now, and seals it again."
+    next_action = "Try again: the seal was lifted. The next try takes what the shard holds now, and seals it again."
     shard: str
 
 

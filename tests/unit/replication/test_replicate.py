@@ -284,6 +284,25 @@ def test_restores_that_are_noted_in_one_moment_are_both_known(two: Replicas) -> 
     assert found == [ClaimedRestore(others, 2), ClaimedRestore(tuesday, 3), None]
 
 
+def test_a_restore_whose_worker_dies_before_the_stream_is_told_is_noted(two: Replicas) -> None:
+    two.insert("a", {"id": 1})
+    two.bring("a", "b")
+    lose_the_log(two, two.insert("a", {"id": 2}) or two.checkpoint("a", "b") + 1)
+    stopped = two.state("a", "b")
+    again = functools.partial(restore, two.env("a"), collection=CollectionName("trips"), claim_id="monday", jobs=read_whole(two))
+
+    def die(at: str, what: str, key: str) -> None:
+        if at == "before" and key.startswith("_schemamig/replicas/streams"):
+            raise Crash(key)
+
+    with pytest.raises(Crash):
+        again(target=two.hooked("b", die))
+    noted = claimed_restore(two.env("b"), stopped.stream, "monday")
+    assert noted is not None and noted.number > read_states(two.env("b"))[0].restores
+    assert again(target=two.env("b")) == noted.rows
+    assert read_states(two.env("b"))[0].error is None, "the stream was told"
+
+
 @pytest.mark.parametrize("more", [0, 1], ids=["quiet origin", "more rows"])
 def test_a_cleared_restore_is_not_made_again_for_an_error_of_before_it_that_came_late(two: Replicas, more: int) -> None:
     """A run of the stream fails; while it writes that down, somebody restores. Then the target has rows of its own."""

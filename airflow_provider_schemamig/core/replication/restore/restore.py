@@ -151,9 +151,9 @@ def restore(
     known, now = read_state(target, stream), pendulum.now("UTC")
     known = known or StreamState(stream, done.shard, NOTHING, NOTHING, now, done.version, None)
     state = replace(restored_at(known, done), updated_at=now)
-    write_state(target, state)
-    for rows in (last, done):  # after the stream was told; the last one by a try that could not say so any more
+    for rows in (last, done):  # before the stream is told, whose table may be rewritten then; the last one by a try that could not any more
         note_restore(target, stream, rows, state.restores)
+    write_state(target, state)
     return done
 
 

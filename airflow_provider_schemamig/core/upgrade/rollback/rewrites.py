@@ -23,7 +23,6 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.exactly_once import foreign_commits
 from airflow_provider_schemamig.core.transfer.tail import Tailed, again, tail, where
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
-from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL
@@ -66,14 +65,6 @@ def restore_rows_of(leader: LeaderWriter, rewrites: Sequence[RewriteRollback], j
     (``--allow-lossy``), or there is nothing. Raises RowsNotFound, KeysTaken, RollbackFilesGone.
     """
     return {rewrite: _restore_rows(leader, rewrite, jobs) for rewrite in rewrites if rewrite.step.down is not None}
-
-
-def check_restored(leader: LeaderView, restored: Mapping[RewriteRollback, int]) -> None:
-    """Check that each new shard is at the version that its old one was brought up to: RESTORE gets through a seal. Raises SourceTouched."""
-    for rewrite, version in restored.items():
-        head = read_head(table_store(leader.env, leader.state, rewrite.now))
-        if head.sealed_for is None or head.version != version:
-            raise SourceTouched(collection=rewrite.step.collection, shard=rewrite.now)
 
 
 def _restore_rows(leader: LeaderWriter, rewrite: RewriteRollback, jobs: Callable[[], JobRunner]) -> int:

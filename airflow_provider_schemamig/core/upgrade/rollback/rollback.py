@@ -66,12 +66,12 @@ from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     unasked_keys,
 )
 from airflow_provider_schemamig.core.upgrade.rollback.left_behind import kept_until, lossy, note, rows_came
-from airflow_provider_schemamig.core.upgrade.rollback.rewrites import check_restored, restore_rows_of, warm_up
+from airflow_provider_schemamig.core.upgrade.rollback.rewrites import restore_rows_of, warm_up
 from airflow_provider_schemamig.core.upgrade.rollback.shard_swaps import (
     ShardSwap,
     announce_swaps,
+    check_new_shards,
     check_old_shards,
-    heads_of,
     hold_again,
     return_to_release,
     rewrites_to_roll_back,
@@ -247,8 +247,8 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
     try:
         warm_up(leader, rewrites, jobs)
         closed = time.monotonic()
-        rolled_back = _while_sealed(leader, swaps, rewrites, jobs, allow_lossy)
-        sealed, kept = _left_behind(leader, swaps)
+        rolled_back, sealed = _while_sealed(leader, swaps, rewrites, jobs, allow_lossy)
+        kept = _left_behind(leader, list(sealed))
         unseal_leftovers(leader)
     except BaseException:
         # Nobody is to wait for the next try. What went back already is known to the old shard's log.
@@ -261,19 +261,20 @@ def _roll_back_commit(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow
     leader.report("rollback", None, None, started)
 
 
-def _left_behind(leader: LeaderView, swaps: Sequence[ShardSwap]) -> tuple[Mapping[ShardId, int], frozenset[ShardId]]:
-    """Return the versions at which the release's own tables are sealed, and those of them in which rows stay."""
-    now = [swap.now for swap in swaps if swap.now is not None]
-    sealed = {shard: head.version for shard, head in zip(now, heads_of(leader, now), strict=True) if head is not None}
+def _left_behind(leader: LeaderView, sealed: Sequence[ShardId]) -> frozenset[ShardId]:
+    """Return those of the release's own tables in which rows stay."""
     came = leader.env.each(lambda shard: rows_came(leader.env, leader.state, leader.deployment, shard), sealed)
-    return sealed, frozenset(shard for shard, is_kept in zip(sealed, came, strict=True) if is_kept)
+    return frozenset(shard for shard, is_kept in zip(sealed, came, strict=True) if is_kept)
 
 
 def _while_sealed(
     leader: LeaderWriter, swaps: Sequence[ShardSwap], rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner], allow_lossy: bool
-) -> RolledBackTables:
-    """Seal the new shards, bring their rows into the old ones, and roll all other tables back. Raises LossyRollback, as rows may have come
-    in between the first look and the seals, and what ``restore_rows_of`` and ``roll_back_tables`` raise."""
+) -> tuple[RolledBackTables, dict[ShardId, int]]:
+    """Seal the new shards, bring their rows into the old ones, and roll all other tables back. Return these, and the versions at which the
+    new shards are sealed.
+
+    Raises LossyRollback, as rows may have come in between the first look and the seals, and what ``restore_rows_of`` and
+    ``roll_back_tables`` raise."""
     seal_new_shards(leader, swaps)
     losses = () if allow_lossy else lossy(leader.env, leader.state, leader.deployment)
     if losses:
@@ -282,11 +283,10 @@ def _while_sealed(
     unseal_old_shards(leader, rewritten, rewrites)
     restored = restore_rows_of(leader, rewrites, jobs)
     unseal_old_shards(leader, swaps, ())
-    check_restored(leader, restored)
+    check_new_shards(leader, swaps, restored)
     check_old_shards(leader, rewritten)
     rolled_back = roll_back_tables(leader, jobs, lossy=allow_lossy)
-    check_restored(leader, restored)
-    return rolled_back
+    return rolled_back, check_new_shards(leader, swaps, restored)
 
 
 def _restore(leader: LeaderWriter, jobs: Callable[[], JobRunner], allow_lossy: bool) -> None:

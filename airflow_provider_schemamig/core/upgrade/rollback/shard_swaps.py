@@ -26,6 +26,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove, Replace, RewriteStep
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
+from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
@@ -95,7 +96,7 @@ def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[Sha
     intents: list[ShardSwapIntent] = []
     announced = []
     touched = [shard for swap in swaps for shard in (swap.now, swap.old) if shard is not None]
-    heads = dict(zip(touched, heads_of(leader, touched), strict=True))
+    heads = dict(zip(touched, _heads_of(leader, touched), strict=True))
     for swap in swaps:
         base: list[tuple[ShardId, int]] = []
         for which, kind in kinds:
@@ -150,6 +151,19 @@ def check_old_shards(leader: LeaderView, swaps: Sequence[ShardSwap]) -> None:
         if swap.old is not None and swap.old in dict(swap.base):
             store = table_store(leader.env, leader.state, swap.old)
             check_unchanged(store, leader.state.shards[swap.old], read_head(store))
+
+
+def check_new_shards(leader: LeaderView, swaps: Sequence[ShardSwap], restored: Mapping[RewriteRollback, int]) -> dict[ShardId, int]:
+    """Return the versions at which what the release brought is sealed. Raises SourceTouched where it is not, or where it is not at the
+    version that its old table is up to: RESTORE gets through a seal."""
+    found = dict[ShardId, int]()
+    todo = [(swap.collection, swap.now) for swap in swaps if swap.now is not None and swap.now in dict(swap.base)]
+    versions = {rewrite.now: version for rewrite, version in restored.items()}
+    for (collection, shard), head in zip(todo, _heads_of(leader, [shard for _, shard in todo]), strict=True):
+        if head is None or head.sealed_for is None or head.version != versions.get(shard, head.version):
+            raise SourceTouched(collection=collection, shard=shard)
+        found[shard] = head.version
+    return found
 
 
 def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
@@ -229,7 +243,7 @@ def _swapped_back(leader: LeaderView, swap: ShardSwap) -> bool:
     return True
 
 
-def heads_of(leader: LeaderView, shards: Sequence[ShardId]) -> Generator[Head | None, None, None]:
+def _heads_of(leader: LeaderView, shards: Sequence[ShardId]) -> Generator[Head | None, None, None]:
     """Yield the heads of these shards' tables; None where there is none any more."""
 
     def head(shard: ShardId) -> Head | None:
