@@ -11,12 +11,14 @@ from airflow_provider_schemamig.exceptions import Refusal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: By these a session takes what VACUUM took for no rows, and old times in files of other writers for other ones.
+#: By these a session takes what VACUUM took for no rows, times in files of other writers for other ones, and names for patterns.
 _READ_BY = (
     "spark.sql.files.ignoreMissingFiles",
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.parquet.datetimeRebaseModeInRead",
     "spark.sql.parquet.int96RebaseModeInRead",
+    "spark.sql.parquet.int96TimestampConversion",
+    "spark.sql.parser.quotedRegexColumnNames",
 )
 
 

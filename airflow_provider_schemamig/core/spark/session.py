@@ -51,6 +51,7 @@ MEANING_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96TimestampConversion": "false",
         "spark.sql.decimalOperations.allowPrecisionLoss": "true",
         "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
         "spark.sql.ansi.doubleQuotedIdentifiers": "false",

@@ -107,6 +107,16 @@ def test_a_session_that_leaves_out_missing_files_does_so_of_its_own_rows_alone(s
 
 
 @pytest.mark.some(1, of="flows of Spark")
+def test_a_session_that_may_show_other_rows_gets_none(spark: SparkSession, lake: Lake) -> None:
+    """Names that are patterns, and times of other engines that are taken for local ones."""
+    for setting in ("spark.sql.parser.quotedRegexColumnNames", "spark.sql.parquet.int96TimestampConversion"):
+        session = spark.newSession()
+        session.conf.set(setting, "true")
+        with pytest.raises(OtherMeaning, match=f"{setting} = true"):
+            lake.env.reader("t", "1.0.0", spark=session).df()
+
+
+@pytest.mark.some(1, of="flows of Spark")
 def test_a_session_that_takes_old_times_for_others_leaves_the_rows_of_the_table_alone(spark: SparkSession, lake: Lake) -> None:
     """A merge writes a file anew whose other rows nobody asked for."""
     session, at = spark.newSession(), [dt.datetime(1500, 3, 1, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
