@@ -136,8 +136,8 @@ def restore(
     noted = None if claim_id is None else claimed_restore(target, stream, claim_id)
     last = None if claim_id is None or noted is not None else _last_restore(ends, collection)
     before = noted.rows if noted is not None else last if last is not None and last.claim_id == claim_id else None
-    known = read_state(target, stream)
     if before is not None:
+        known = read_state(target, stream)
         is_told = known is not None and _is_told(known, before, noted)
         if known is not None and is_told and known.error is not None:
             before = None  # what stopped the stream after that restore takes another one

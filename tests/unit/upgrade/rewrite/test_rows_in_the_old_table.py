@@ -20,7 +20,7 @@ from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark
 from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
-from tests.support.rows.rewritten import DOWN_KEYED, QUERIES, UP_KEYED, jobs, make_rewritten, upgrade
+from tests.support.rows.rewritten import DOWN_KEYED, QUERIES, UP_KEYED, Rewritten, jobs, make_rewritten, upgrade
 from tests.support.tables.adopting import Site
 from tests.support.upgrades import refused, two_releases, whole
 from tests.unit.upgrade.adopt.test_adopt import begin
@@ -245,12 +245,7 @@ def test_rows_that_a_rollback_brought_back_and_a_restore_took_out_are_asked_for(
 
 def test_rows_that_a_rollback_brings_back_beside_a_restore_are_not_lost_by_its_advice(tmp_path: Path) -> None:
     """A RESTORE of the open old table while Spark brings rows back: no version of it has all of them, so none is advised."""
-    found = make_rewritten(tmp_path)
-    old = found.path("keyed")
-    older = tables.newest(old)
-    found.insert("keyed", [{"id": 800, "v": "8"}])
-    upgrade(found, found.env, jobs())
-    found.insert("keyed", [{"id": 900, "v": 9}])
+    found, old, older = upgraded_with_rows(tmp_path)
     wanted, racing, restored = ids_of(found.path("keyed")), jobs(), list[int]()
 
     def before(job: str, request: Mapping[str, Any]) -> None:
@@ -269,12 +264,7 @@ def test_rows_that_a_rollback_brings_back_beside_a_restore_are_not_lost_by_its_a
 
 
 def test_a_restore_between_the_opening_of_the_old_table_and_its_rows_is_seen_before_these_come(tmp_path: Path) -> None:
-    found = make_rewritten(tmp_path)
-    old = found.path("keyed")
-    older = tables.newest(old)
-    found.insert("keyed", [{"id": 800, "v": "8"}])
-    upgrade(found, found.env, jobs())
-    found.insert("keyed", [{"id": 900, "v": 9}])
+    found, old, older = upgraded_with_rows(tmp_path)
     wanted, restored = ids_of(found.path("keyed")), list[int]()
 
     def restore(at: str, what: str, key: str) -> None:
@@ -288,6 +278,17 @@ def test_a_restore_between_the_opening_of_the_old_table_and_its_rows_is_seen_bef
     commands.rollback(found.env, jobs=jobs())
     assert ids_of(old) == wanted
     found.check_clean()
+
+
+def upgraded_with_rows(folder: Path) -> tuple[Rewritten, Path, int]:
+    """At 1.1.0 with a row that came there; the table of before, and its version before its last row."""
+    found = make_rewritten(folder)
+    old = found.path("keyed")
+    older = tables.newest(old)
+    found.insert("keyed", [{"id": 800, "v": "8"}])
+    upgrade(found, found.env, jobs())
+    found.insert("keyed", [{"id": 900, "v": 9}])
+    return found, old, older
 
 
 def ids_of(table: Path) -> list[int]:
