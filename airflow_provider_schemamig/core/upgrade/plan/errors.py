@@ -9,6 +9,9 @@ import pendulum
 from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.exceptions import Refusal
 
+_BEGUN = "(if a rollback of it has begun, `schemamig upgrade` to it takes that back)"
+_BACKUP = f"Stay at the release {_BEGUN}; or restore that folder from a backup of after the release's commit, and roll back then."
+
 
 class HoldKeeps(Refusal):
     """What is asked for would lose what a hold keeps for its way back. ``lost``: what that is; ``asks``: who would take it."""
@@ -56,7 +59,7 @@ class RollbackLogGone(Refusal):
         "Rollback would lose rows: the log of {uri} that records the rows written since the release was cleaned up (version {version} is "
         "gone). Nothing was changed."
     )
-    next_action = "Stay at the release; or restore that table's _delta_log from a backup and roll back then."
+    next_action = f"Stay at the release {_BEGUN}; or restore that table's _delta_log from a backup and roll back then."
     uri: str
     version: int
 
@@ -80,7 +83,7 @@ class OldTableMissing(Refusal):
 
     @property
     def next_action(self) -> str:
-        return "Stay at the release; or restore that folder from a backup of after the release's commit, and roll back then."
+        return _BACKUP
 
 
 class OldTableForgets(Refusal):
@@ -119,10 +122,10 @@ class OldTableChanged(Refusal):
     @property
     def next_action(self) -> str:
         if self.version is None:
-            return "Stay at the release; or restore that folder from a backup of after the release's commit, and roll back then."
+            return _BACKUP
         return (
             f"Run RESTORE TABLE delta.`{self.uri}` TO VERSION AS OF {self.version} in Spark, which brings back all that it had then, and "
-            "takes out what others wrote there since; then roll back. Or stay at the release."
+            f"takes out what others wrote there since; then roll back. Or stay at the release {_BEGUN}."
         )
 
 
