@@ -87,7 +87,8 @@ def alter(
         version = planned.plan.target.version
         return Outcome(version, version, None, None)
     notes = checked.report.plan.notes
-    outcome = go_through(env, checked.generation, checked.filled, notes, over_rollback=claim_id is None, jobs=jobs, listen=listen)
+    is_anew, again = claim_id is None, checked.took_long
+    outcome = go_through(env, checked.generation, checked.filled, notes, over_rollback=is_anew, again=again, jobs=jobs, listen=listen)
     return replace(outcome, notes=(*outcome.notes, *_unreleased_notes(LedgerReader(env).state())))
 
 

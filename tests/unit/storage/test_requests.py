@@ -59,7 +59,7 @@ def test_the_requests_of_a_plan(lake: Lake) -> None:
 
 def test_the_requests_of_an_upgrade(lake: Lake) -> None:
     second = lake.release("1.1.0", ", w STRING", does=EVOLVES)
-    within(lake.count(lambda: lake.upgrade(second)), 5, 110)
+    within(lake.count(lambda: lake.upgrade(second)), 4, 85)
 
 
 def test_a_take_over_costs_nothing_later_on(lake: Lake) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -161,11 +162,13 @@ def promote(
     bundle: str | None = None,
     *,
     over_rollback: bool = False,
+    again: bool = True,
 ) -> State:
     """Make ``generation`` the leader. Done already: nothing happens. Another plan than the checked or approved one: ``PlanChanged``.
 
     ``by``: who promotes it; ``answer``: the approval of its plan elsewhere, ``bundle``: of the run that does it; both are recorded.
-    ``over_rollback``: whether it goes on although a rollback of it, or a cancel, has begun. Raises PlanRejected, Paused, WrongState.
+    ``over_rollback``: whether it goes on although a rollback of it, or a cancel, has begun. ``again``: whether the tables are looked at
+    again for it; else they are as this process saw them. Raises PlanRejected, Paused, WrongState.
     """
     ledger = LedgerWriter(env)
     plan = plan_of(env, deployment_of(ledger.state(), generation))
@@ -184,7 +187,7 @@ def promote(
         check_not_paused(state, "promote", names)
         if leads:  # under another epoch than the rollback, which has deleted nothing yet, and ends at its next write
             return [Put(Leader(generation, next_epoch(state), pendulum.now("UTC"))), Put(replace(deployment, rolling_back=False))]
-        _check_plan(env, state, deployment, plan)
+        _check_plan(env, state, deployment, plan, again)
         check_built(env, state, deployment, plan)
         leader = Leader(generation, next_epoch(state), pendulum.now("UTC"))
         if answer is None:
@@ -211,6 +214,21 @@ def promote(
         raise
 
 
+def attempts(
+    env: EnvironmentRoot,
+    generation: Generation,
+    by: str,
+    answer: GateAnswer | None,
+    bundle: str | None,
+    *,
+    over_rollback: bool,
+    again: bool,
+) -> Callable[[], State]:
+    """Return what promotes as ``promote`` does whenever it is called; from the second time on, after a pause, it looks at the tables."""
+    looks = itertools.chain([again], itertools.repeat(True))
+    return lambda: promote(env, generation, by, answer, bundle, over_rollback=over_rollback, again=next(looks))
+
+
 def is_leader(state: State, deployment: Deployment) -> bool:
     """Return whether the deployment leads already; refused if it never may again."""
     generation, leader = deployment.generation, state.leader
@@ -223,14 +241,14 @@ def is_leader(state: State, deployment: Deployment) -> bool:
     return False
 
 
-def _check_plan(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> None:
+def _check_plan(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, again: bool) -> None:
     source = state.release_version
     if source != plan.target.source:
         raise PlanChanged(approved=plan.digest, current=f"from {source}")
     if fingerprint_reached(state, plan.target) != plan.target.fingerprint:
         raise PlanChanged(approved=plan.digest, current="of other tables")
     now = pendulum.now("UTC")
-    view = View(state, read_heads(env, state), live_nodes(env, now), now)
+    view = View(state, read_heads(env, state, again=again), live_nodes(env, now), now)
     planned = build_plan(plan.target, view, HoldOptions(deployment.end_hold, deployment.ignore_nodes))
     raise_refusals(planned.refusals)
     if not planned.plan.still_is(plan, state):

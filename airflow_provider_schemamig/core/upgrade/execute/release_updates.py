@@ -197,3 +197,10 @@ def _holds(leader: LeaderView, state: State, tables: Sequence[HeldTable]) -> lis
     until = max([until, *(hold.until for hold in open_holds(state))])  # holds end oldest first
     restated = tuple((item.name, state.objects[item.name].schema_id) for item in _restatements(leader))
     return [*reopened, Put(Hold(leader.generation, source, leader.plan.target.version, until, HoldState.OPEN, tuple(tables), restated))]
+
+
+def names_of_renamed(leader: LeaderView) -> set[str]:
+    """Return the collections of which columns were renamed, by their names of before and now, and of the release."""
+    steps = [step for step in leader.plan.target.steps if isinstance(step, Evolve) and step.renames]
+    there = [leader.state.objects[step.collection] for step in steps if step.collection in leader.state.objects]
+    return {name for step in steps for name in (step.old.name, step.collection)}.union(*map(leader.state.released, there))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
-from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, look_at_head, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, known_head, look_at_head, read_head
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
@@ -80,22 +80,24 @@ NO_TABLE = "no Delta table is there"
 
 
 def read_heads(
-    env: EnvironmentRoot, state: State | None, collections: Iterable[CollectionName] | None = None
+    env: EnvironmentRoot, state: State | None, collections: Iterable[CollectionName] | None = None, *, again: bool = True
 ) -> Mapping[CollectionName, Head | None]:
     """Return the head of every collection's live shard; None where no table is.
 
-    It may be that of another table that was made in its place (``drift_of``).
+    It may be that of another table that was made in its place (``drift_of``). Unless ``again``, one that this process has looked at counts.
     """
     if state is None:
         return {}
     recall_heads(env)
     names = list(state.objects if collections is None else collections)
-    return dict(zip(names, env.each(functools.partial(_head_of, env, state), names), strict=True))
+    return dict(zip(names, env.each(functools.partial(_head_of, env, state, again), names), strict=True))
 
 
-def _head_of(env: EnvironmentRoot, state: State, collection: CollectionName) -> Head | None:
+def _head_of(env: EnvironmentRoot, state: State, again: bool, collection: CollectionName) -> Head | None:
     try:
-        return look_or_none(table_store(env, state, state.objects[collection].shard))
+        store = table_store(env, state, state.objects[collection].shard)
+        known = None if again else known_head(store)
+        return known.head if known is not None and known.head.table_id == store.table_id else look_or_none(store)
     except SchemamigError as error:
         error.collection = error.collection or collection
         raise

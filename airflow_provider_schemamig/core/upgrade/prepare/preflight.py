@@ -131,6 +131,11 @@ class Preflight:
     def plan_digest(self) -> str:
         return self.report.plan.digest
 
+    @property
+    def took_long(self) -> bool:
+        """Return whether Spark read or wrote rows since the tables were looked at: before promotion that is done again."""
+        return bool(self.filled or self.fills or self.report.estimates or self.report.planned.online)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "generation": self.generation,

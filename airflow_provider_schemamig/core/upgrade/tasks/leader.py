@@ -22,7 +22,6 @@ from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
-from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import check_seal
 from airflow_provider_schemamig.core.transfer.errors import Paused
@@ -47,6 +46,7 @@ from airflow_provider_schemamig.core.upgrade.execute.cancel import cancel_claim
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import by_hand_notes, contract_due, due_holds
 from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages, until_committed
+from airflow_provider_schemamig.core.upgrade.execute.release_updates import names_of_renamed
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
 from airflow_provider_schemamig.core.upgrade.plan.planner import NO_HOLD_ENDS
@@ -83,20 +83,22 @@ def promote(
     rejected_at: pendulum.DateTime | None = None,
     bundle: str | None = None,
     over_rollback: bool = False,
+    again: bool = True,
     listen: Listener = silent,
 ) -> Outcome:
     """Take the leader row, if the plan is still the one that was checked.
 
     ``approved_by``: who approved it elsewhere, which plan that was, and of when the rejection is that stood when that was asked: any other
     one is the last word. ``bundle``: the bundle of DAG files, with its version, whose run does it. ``over_rollback``: whether it goes on
-    although a rollback of it, or a cancel, has begun. Raises PlanChanged, PlanRejected, Paused, WrongState.
+    although a rollback of it, or a cancel, has begun. ``again``: whether the tables are looked at again, which who has just made the plan
+    need not do. Raises PlanChanged, PlanRejected, Paused, WrongState.
     """
     ledger, started = LedgerWriter(env), pendulum.now("UTC")
     answer = None if approved_by is None else promotion.GateAnswer(blank_typed(approved_by), approved_plan, rejected_at)
     pace = Pace(lambda: unless_over(ledger, generation, None, "promote"), listen, waits=env.waits)
     by = env.who or here()
     try:
-        state = pace.until_done(lambda: promotion.promote(env, generation, by, answer, bundle, over_rollback=over_rollback))
+        state = pace.until_done(promotion.attempts(env, generation, by, answer, bundle, over_rollback=over_rollback, again=again))
     except LedByAnother as fenced:
         return led_past(ledger.state(), generation, fenced)
     deployment = deployment_of(state, generation)
@@ -149,20 +151,13 @@ def cutover(
         if leader.committed_at is None:
             return {"outcome": "found_committed"}
         target = leader.plan.target
-        detail = detail_of_alter(target.version, _names_of_renamed(leader)) if target.ahead else detail_of(target.version)
+        detail = detail_of_alter(target.version, names_of_renamed(leader)) if target.ahead else detail_of(target.version)
         return {"at": leader.committed_at, "detail": detail}
 
     def run(leader: LeaderWriter) -> None:
         run_stages(CUT_OVER, leader, jobs)
 
     return _led(env, generation, "cutover", listen, run, ended=ended, seal_seconds=seal_seconds)
-
-
-def _names_of_renamed(leader: LeaderWriter) -> set[str]:
-    """Return the collections of which columns were renamed, by their names of before and now, and of the release."""
-    steps = [step for step in leader.plan.target.steps if isinstance(step, Evolve) and step.renames]
-    there = [leader.state.objects[step.collection] for step in steps if step.collection in leader.state.objects]
-    return {name for step in steps for name in (step.old.name, step.collection)}.union(*map(leader.state.released, there))
 
 
 def cleanup(env: EnvironmentRoot, generation: Generation, *, listen: Listener = silent) -> Outcome:
@@ -291,9 +286,12 @@ def upgrade(
         done = _once_committed("contract", lambda: contract(env, listen=listen), there)
         is_left = end_hold and any(hold["state"] == "open" for hold in done.pending)
         return replace(there, stages=done.stages, pending=done.pending, notes=(*done.notes, *((NO_HOLD_ENDS,) if is_left else ())))
-    generation, filled, notes = checked.generation, checked.filled, checked.report.plan.notes
+    generation, filled, notes, again = checked.generation, checked.filled, checked.report.plan.notes, checked.took_long
     del checked  # what it looked at: of 10,000 tables 70 MiB
-    return go_through(env, generation, filled, notes, over_rollback=claim_id is None, seal_seconds=seal_seconds, jobs=jobs, listen=listen)
+    is_anew = claim_id is None
+    return go_through(
+        env, generation, filled, notes, over_rollback=is_anew, again=again, seal_seconds=seal_seconds, jobs=jobs, listen=listen
+    )
 
 
 def go_through(
@@ -303,13 +301,15 @@ def go_through(
     notes: Sequence[str],
     *,
     over_rollback: bool,
+    again: bool,
     seal_seconds: int = SEAL_SECONDS,
     jobs: Jobs,
     listen: Listener = silent,
 ) -> Outcome:
-    """Return all that comes after preflight, in order. ``filled``, ``notes``: what that did and has to say; ``over_rollback``: as of
-    ``promote``."""
-    outcomes = [promote(env, generation, over_rollback=over_rollback, listen=listen), expand(env, generation, jobs=jobs, listen=listen)]
+    """Return all that comes after preflight, in order. ``filled``, ``notes``: what that did and has to say; ``over_rollback``, ``again``:
+    as of ``promote``."""
+    outcomes = [promote(env, generation, over_rollback=over_rollback, again=again, listen=listen)]
+    outcomes.append(expand(env, generation, jobs=jobs, listen=listen))
     outcomes.append(change(env, generation, jobs=jobs, listen=listen))
     outcomes.append(cutover(env, generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen))
     committed = outcomes[-1]
