@@ -116,7 +116,10 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
     shape = replace(shape, retyped=frozenset(path for path in retyped if shape.name_in_files(path) in swapped))
     if entry.rolled_back is not None:
         shape = replace(shape, doubtful=_doubtful(state, entry))
-    return Declared(release, current, shape, entry.shard, entry, lacking=_taken_along(state, entry))
+    live = live_shard(state, collection, entry.shard)
+    # What filled another table since may have brought a column that a rollback took along, under the same name or another one.
+    lacking = _taken_along(state, entry) if live is None or live.shard == entry.shard else frozenset()
+    return Declared(release, current, shape, entry.shard, entry, lacking=lacking)
 
 
 def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:

@@ -62,6 +62,7 @@ def alter(
 ) -> Outcome:
     """Make one ``ALTER TABLE``, ``CREATE TABLE`` or ``DROP TABLE``. Killed, the same statement again goes on, or finds its change made.
 
+    Once its hold is over it is a second statement, unless it has the same claim.
     ``rollback`` undoes it before its commit, and while its hold is open also after that. Without a hold what is dropped is gone at once.
 
     Raises what reading the statement raises, NameOfRelease, DeploymentOpen, HoldOpen, ClaimUsed, and what an upgrade raises.

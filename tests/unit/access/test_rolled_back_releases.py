@@ -28,6 +28,7 @@ T = "CREATE TABLE t (id BIGINT, a STRING, b STRING);"
 SWAPPED = "CREATE TABLE t (id BIGINT, b STRING, a STRING);"
 SWAPS = 'evolution("t", rename={"a": "b", "b": "a"})'
 UP, DOWN = "SELECT id, a, b, a AS z FROM {t}", "SELECT id, a, b FROM {t}"
+WITH_E, UP_E = T.replace(");", ", e BIGINT);"), "SELECT id, a, b, e, a AS z FROM {t}"
 WITH_Z = "CREATE TABLE t (id BIGINT, a STRING, b STRING, z STRING);"
 ROW = {"id": 1, "a": "a1", "b": "b1"}
 EXCHANGED = {"id": 1, "b": "a1", "a": "b1"}
@@ -36,6 +37,7 @@ Rows = Mapping[str, Any]
 QUERIES: dict[str, Callable[[Rows], list[Rows]]] = {
     UP: lambda row: [{**row, "z": row["a"]}],
     DOWN: lambda row: [{name: row[name] for name in ("id", "a", "b")}],
+    UP_E: lambda row: [{**row, "z": row["a"]}],
 }
 
 
@@ -117,6 +119,18 @@ def test_readers_of_releases_before_a_rewrite(world: World) -> None:
     world.up(WITH_Z, "1.3.0", f'rewrite("t", up="{UP}", down="{DOWN}")', ", x STRING")
     assert [world.rows(release) for release in ("1.0.0", "1.2.0")] == [[ROW]] * 2
     assert world.rows("1.3.0") == [{**ROW, "z": "a1"}]
+
+
+@pytest.mark.parametrize("steps", [f'rewrite("t", up="{UP_E}")', 'replacement("t")'], ids=["rewrite", "replacement"])
+def test_a_column_that_was_taken_back_and_came_with_another_table_is_a_fence(world: World, steps: str) -> None:
+    world.up(WITH_E, "1.1.0", 'evolution("t")')
+    world.back()
+    assert world.rows("1.1.0") == [{**ROW, "e": None}], "nobody has written it"
+    world.up(WITH_E.replace(");", ", z STRING);"), "1.2.0", steps)
+    world.lake.env.writer("t", "1.2.0").append(pa.table({"id": [2], "a": ["a"], "b": ["b"], "e": [354], "z": ["z"]}))
+    assert world.rows("1.2.0")[-1]["e"] == 354
+    with pytest.raises(ReaderFenced):
+        world.rows("1.1.0")
 
 
 def test_a_change_outside_of_a_release_before_what_was_rolled_back(world: World) -> None:
