@@ -116,10 +116,7 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
     shape = replace(shape, retyped=frozenset(path for path in retyped if shape.name_in_files(path) in swapped))
     if entry.rolled_back is not None:
         shape = replace(shape, doubtful=_doubtful(state, entry))
-    live = live_shard(state, collection, entry.shard)
-    # What filled another table since may have brought a column that a rollback took along, under the same name or another one.
-    lacking = _taken_along(state, entry) if live is None or live.shard == entry.shard else frozenset()
-    return Declared(release, current, shape, entry.shard, entry, lacking=lacking)
+    return Declared(release, current, shape, entry.shard, entry, lacking=_taken_along(state, entry))
 
 
 def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
@@ -139,9 +136,11 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
 def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | None:
     """Return what a rolled-back schema brought, which went with it; None if nobody knows which that is.
 
-    Not what stayed on the table with its values: where that is gone, somebody dropped it.
+    Not what stayed on the table with its values: where that is gone, somebody dropped it. Nothing where the rows are in another table:
+    what filled that may have brought such a column again, under the same name or another one.
     """
-    if entry.rolled_back is None:
+    live = None if entry.rolled_back is None else live_shard(state, entry.collection, entry.shard)
+    if entry.rolled_back is None or (live is not None and live.shard != entry.shard):
         return frozenset()
     known = _known_before(state, entry)
     if known is None:

@@ -138,14 +138,14 @@ def restore(
     before = noted.rows if noted is not None else last if last is not None and last.claim_id == claim_id else None
     if before is not None:
         known = read_state(target, stream)
-        is_told = known is not None and _is_told(known, before, noted)
-        if known is not None and is_told and known.error is not None:
+        told = known if known is not None and _is_told(known, before, noted) else None
+        if told is not None and told.error is not None:
             before = None  # what stopped the stream after that restore takes another one
         else:
             listen(Event("restore", collection, note=f"done before under the same claim, as version {before.table_version} of the table"))
-            if known is not None and is_told:  # the stream has gone on since
+            if told is not None:  # the stream has gone on since
                 if noted is None:
-                    note_restore(target, stream, before, known.restores)
+                    note_restore(target, stream, before, told.restores)
                 return before
     done = before or try_restore(ends, collection, wish, jobs)
     known, now = read_state(target, stream), pendulum.now("UTC")
