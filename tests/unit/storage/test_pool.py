@@ -111,6 +111,18 @@ def test_a_pool_starts_no_thread_for_what_takes_no_time() -> None:
     assert by[:4] == [here] * 4 and len(set(by[4:])) == 8
 
 
+def test_a_pool_starts_no_thread_for_work_that_waits_for_nothing() -> None:
+    """Threads of one interpreter take turns: they would only get in each other's way."""
+
+    def act(number: int) -> threading.Thread:
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        return threading.current_thread()
+
+    assert set(Pool(8, seconds_alone=0.1).map(act, range(60))) == {threading.current_thread()}
+
+
 @pytest.mark.parametrize("uri, alone", [("lake", True), ("s3://lake", False)])
 def test_a_pool_of_a_local_disk_begins_in_the_calling_thread(uri: str, alone: bool) -> None:
     assert (EnvironmentRoot.open(uri).pool.seconds_alone > 0) is alone
