@@ -45,8 +45,9 @@ from airflow_provider_schemamig.core.schema.sql import kept_text
 from airflow_provider_schemamig.core.spark.errors import BadValue, DuplicateKeys, TargetDiverged
 from airflow_provider_schemamig.core.spark.storage_access import storage_access
 from airflow_provider_schemamig.core.spark.translate import translated
+from airflow_provider_schemamig.core.spark.uncached import uncached_view
 from spark_jobs import gone_keys, keyed_change, net_change
-from spark_jobs.delta_tables import newest_version, register_input, table_sql, temporary_views
+from spark_jobs.delta_tables import PRESENT, newest_version, register_input, table_sql, temporary_views
 from spark_jobs.keyed_change import IS_NEW, N_CAME, N_WENT, KeyedChange, RowsByKey, keyed_change_of
 from spark_jobs.net_change import COUNT, NET, ChangedRows, NetChange, changed_rows, net_change_of
 from spark_jobs.row_values import equal_by, same_by, same_key, same_row, select_as, type_sql
@@ -67,7 +68,8 @@ _IS_MISSING = "schemamig: a row that goes is not there"
 def run(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Apply one range of changes; see the module for request and result."""
     started = time.monotonic()
-    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, *gone_keys.views_of(request), _KEYED]
+    views = [*request["inputs"], request["source_view"], *net_change.VIEWS, *keyed_change.VIEWS, _KEYED]
+    views += [*gone_keys.views_of(request), PRESENT]
     with storage_access(spark, request.get("storage_options", {})), temporary_views(spark, views):
         for view, source in request["inputs"].items():
             register_input(spark, view, source)
@@ -135,19 +137,19 @@ def _write_by_row(spark: SparkSession, request: Mapping[str, Any], target: str, 
     Equal rows cannot be told apart, so all of them go and what is left over comes back. The statement itself counts them, because Delta
     answers for what a statement reads, and for nothing that was read before it.
     """
-    beyond = _beyond(spark, target, change.rows)
+    beyond, present = _beyond(spark, target, change.rows), uncached_view(spark, request["target_uri"], PRESENT)
     try:
         with translated("apply"):
-            return write_once(spark, request["target_uri"], _by_row(request, target, change, beyond), request, notes)
+            return write_once(spark, request["target_uri"], _by_row(request, target, present, change, beyond), request, notes)
     except BadValue as error:
         if _IS_MISSING not in error.detail:
             raise
     version = newest_version(spark, target)
-    (row,) = spark.sql(f"SELECT count_if({_HAVE} < 0) AS missing FROM ({_equal_rows(target, change)})").collect()
+    (row,) = spark.sql(f"SELECT count_if({_HAVE} < 0) AS missing FROM ({_equal_rows(present, change)})").collect()
     raise TargetDiverged(uri=request["target_uri"], version=version, rows=max(1, int(row["missing"])))
 
 
-def _equal_rows(target: str, change: NetChange, beyond: Sequence[str] = (), *, fails: bool = False) -> str:
+def _equal_rows(present: str, change: NetChange, beyond: Sequence[str] = (), *, fails: bool = False) -> str:
     """Return a query of the kinds of rows that go, with how many of each the target has left then (``_HAVE``; negative: it has too few).
 
     ``_LEFT``: the values that those have in the columns ``beyond`` those of the changes. ``fails``: it says ``_IS_MISSING`` of too few.
@@ -157,7 +159,7 @@ def _equal_rows(target: str, change: NetChange, beyond: Sequence[str] = (), *, f
     columns, more = ", ".join(f"n.{quote(f.name)}" for f in fields), ", ".join(f"t.{name}" for name in beyond)
     nothing, those = (f", NULL AS {_LEFT}", f", struct({more})") if beyond else ("", "")
     gone = f"SELECT {columns}, n.{COUNT}{nothing} FROM {NET} n WHERE n.{COUNT} < 0"
-    there = f"SELECT {columns}, 1L{those} FROM {target} t JOIN {NET} n ON {on}"  # an outer join would not send the few to the many
+    there = f"SELECT {columns}, 1L{those} FROM {present} t JOIN {NET} n ON {on}"  # an outer join would not send the few to the many
     have = f"IF(sum({COUNT}) < 0, CAST(raise_error('{_IS_MISSING}') AS BIGINT), sum({COUNT}))" if fails else f"sum({COUNT})"
     left = f", slice(collect_list({_LEFT}), 1, CAST({have} AS INT)) AS {_LEFT}" if beyond else ""
     rows = ", ".join(f"first({quote(f.name)}) AS {quote(f.name)}" for f in fields)
@@ -165,7 +167,7 @@ def _equal_rows(target: str, change: NetChange, beyond: Sequence[str] = (), *, f
     return f"SELECT {rows}, {have} AS {_HAVE}{left} FROM ({gone} UNION ALL {there}) GROUP BY {values}"
 
 
-def _by_row(request: Mapping[str, Any], target: str, change: NetChange, beyond: Sequence[str]) -> str:
+def _by_row(request: Mapping[str, Any], target: str, present: str, change: NetChange, beyond: Sequence[str]) -> str:
     """Return the MERGE by whole rows. It fails, and says ``_IS_MISSING``, if the target has too few of a kind that goes."""
     columns = change.rows.columns
     nothing = f", NULL AS {_LEFT}" if beyond else ""
@@ -173,7 +175,7 @@ def _by_row(request: Mapping[str, Any], target: str, change: NetChange, beyond: 
     if change.inserted:
         came = f"SELECT {columns} FROM {_copies(NET, COUNT, f'{COUNT} > 0')}"
         parts.append(f"SELECT {', '.join(_inserted(request, change))}, false{nothing} FROM ({came}) s")
-    kinds = f"({_equal_rows(target, change, beyond, fails=True)})"
+    kinds = f"({_equal_rows(present, change, beyond, fails=True)})"
     if beyond:
         parts.append(f"SELECT {columns}, false, {_ONE} FROM {kinds} LATERAL VIEW explode({_LEFT}) schemamig__rows AS {_ONE}")
     else:
@@ -210,9 +212,10 @@ def _write_by_key(
                 raise
         _check_source(spark, request, change.rows, by_key.new_keys)
         if request.get("must_match"):
-            raise DuplicateKeys(columns=tuple(request["match"]), rows=_count_there(spark, target, change.rows, by_key.new_keys))
+            raise DuplicateKeys(columns=tuple(request["match"]), rows=_count_there(spark, request, change.rows, by_key.new_keys))
     version, on = newest_version(spark, target), same_key(change.rows.key, "t", "s")
-    (row,) = spark.sql(f"SELECT count(*) AS n FROM ({by_key.source}) s LEFT ANTI JOIN {target} t ON {on} WHERE NOT s.{IS_NEW}").collect()
+    present = uncached_view(spark, request["target_uri"], PRESENT)
+    (row,) = spark.sql(f"SELECT count(*) AS n FROM ({by_key.source}) s LEFT ANTI JOIN {present} t ON {on} WHERE NOT s.{IS_NEW}").collect()
     raise TargetDiverged(uri=request["target_uri"], version=version, rows=max(1, int(row["n"])))
 
 
@@ -254,9 +257,10 @@ def _check_source(spark: SparkSession, request: Mapping[str, Any], rows: Changed
         raise DuplicateKeys(columns=tuple(request["match"]), rows=int(row["n"]))
 
 
-def _count_there(spark: SparkSession, target: str, rows: ChangedRows, keys: str) -> int:
+def _count_there(spark: SparkSession, request: Mapping[str, Any], rows: ChangedRows, keys: str) -> int:
     """Return how many rows of the target have one of the keys."""
-    (row,) = spark.sql(f"SELECT count(*) AS n FROM {target} t LEFT SEMI JOIN ({keys}) k ON {same_key(rows.key, 't', 'k')}").collect()
+    present = uncached_view(spark, request["target_uri"], PRESENT)
+    (row,) = spark.sql(f"SELECT count(*) AS n FROM {present} t LEFT SEMI JOIN ({keys}) k ON {same_key(rows.key, 't', 'k')}").collect()
     return int(row["n"])
 
 

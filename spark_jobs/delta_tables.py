@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField
 
+#: The view of a job's target, of which somebody may have cached the rows (``uncached_view``).
+PRESENT = "schemamig__present"
+
 
 def table_sql(uri: str) -> str:
     """Return the name of a Delta table by its absolute URI (a relative path is not found)."""

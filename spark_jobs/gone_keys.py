@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.spark.errors import TargetDiverged
-from spark_jobs.delta_tables import newest_version, register_input, table_fields, table_sql
+from airflow_provider_schemamig.core.spark.uncached import uncached_view
+from spark_jobs.delta_tables import PRESENT, newest_version, register_input, table_fields, table_sql
 from spark_jobs.keyed_change import N_CAME, N_WENT, KeyedChange
 from spark_jobs.net_change import NetChange
 from spark_jobs.row_values import equal_by, same_key, select_as
@@ -69,13 +70,14 @@ def check_gone(spark: SparkSession, request: Mapping[str, Any], change: KeyedCha
 
 def _register(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange | NetChange, gone_keys: str) -> None:
     """Make the views. Each holds the analysed query, so that views of one name may become others after it."""
-    key, forward, target = change.rows.key, request["forward"], table_sql(request["target_uri"])
+    key, forward = change.rows.key, request["forward"]
     register_input(spark, request["source_view"], {**request["source"], "projection": request["projection"]})
     spark.sql(select_as(spark, request["query"], key)).createOrReplaceTempView(_ALL)
 
     on = " AND ".join([same_key(key, "t", "k"), *change.bounds("t")])
-    at = "" if forward["made_at"] is None else f" VERSION AS OF {int(forward['made_at'])}"
-    spark.sql(f"SELECT t.* FROM {target}{at} t LEFT SEMI JOIN ({gone_keys}) k ON {on}").createOrReplaceTempView(_FOUND)
+    made_at, uri = forward["made_at"], request["target_uri"]
+    found_in = uncached_view(spark, uri, PRESENT) if made_at is None else f"{table_sql(uri)} VERSION AS OF {int(made_at)}"
+    spark.sql(f"SELECT t.* FROM {found_in} t LEFT SEMI JOIN ({gone_keys}) k ON {on}").createOrReplaceTempView(_FOUND)
     for view, lookup in forward["inputs"].items():
         register_input(spark, view, lookup)
     struct = f"struct({', '.join(quote(f.name) for f in key)}) AS {_MADE_OF}"

@@ -81,26 +81,27 @@ def run_statement(
     """
     from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, WRITING_SETTINGS
     from airflow_provider_schemamig.core.spark.storage_access import session_settings
+    from airflow_provider_schemamig.core.spark.uncached import uncached_view
 
     spark = data.sparkSession
     _check_log_store(spark, place)
-    view = f"schemamig_rows_{stamp.attempt}"
+    view, present = f"schemamig_rows_{stamp.attempt}", f"schemamig_table_{stamp.attempt}"
     with session_settings(spark, {}):  # as it is, without what another thread has set for its own statement
         _planned_as_given(data).createOrReplaceTempView(view)
     table = f"delta.{quote(spark_uri(place.uri))}"
     rows = without_texts_kept_as_null(
         select(fit.into, f"({select(fit.given, quote(view))})"), fit.columns, text_partitions(place.live.declaration)
     )
-    source = guarded(rows, table, checks, fit.columns) if checks else rows
+    computed = [field.name for field in place.live.fields if reads_others(field)]
     try:
-        with (
-            session_settings(spark, {**MEANING_SETTINGS, **WRITING_SETTINGS, **_settings(stamp, txn)}),
-            explained(spark, rows, table, checks),
-        ):
-            computed = [field.name for field in place.live.fields if reads_others(field)]
-            spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on, computed)).collect()
+        with session_settings(spark, {**MEANING_SETTINGS, **WRITING_SETTINGS, **_settings(stamp, txn)}):
+            known = uncached_view(spark, place.uri, present) if checks else table
+            source = guarded(rows, known, checks, fit.columns) if checks else rows
+            with explained(spark, rows, known, checks):
+                spark.sql(statement(table, source, mode, updates(fit, "s", "t"), on, computed)).collect()
     finally:
-        spark.sql(f"DROP VIEW IF EXISTS {quote(view)}")
+        for name in (view, present):
+            spark.sql(f"DROP VIEW IF EXISTS {quote(name)}")
 
 
 #: Settings of the statement that readers of CSV, JSON and Parquet, and Python functions, look at only when they are planned.

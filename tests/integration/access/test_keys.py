@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from airflow_provider_schemamig.core.access import writer as writers
 from airflow_provider_schemamig.core.access.errors import DuplicateRows, KeyViolated, UnusableColumns
@@ -151,7 +151,30 @@ def test_keys_what_others_bring_is_found_with_its_commit(lake: SparkLake) -> Non
     assert second.validated == {}
 
 
+@pytest.fixture
+def cached(lake: SparkLake) -> Iterator[None]:
+    """Somebody else on the same Spark application keeps the rows as they are now."""
+    for name in ("flights", "staff"):
+        lake.spark.newSession().read.format("delta").load(str(lake.folder(name))).cache().count()
+    yield
+    lake.spark.catalog.clearCache()
+
+
+@pytest.mark.usefixtures("cached")
+def test_keys_are_looked_for_in_the_table_and_not_in_what_somebody_has_cached_of_it(lake: SparkLake) -> None:
+    append(lake, (4, 3, "N1"))
+    DeltaTable(str(lake.folder("flights"))).delete("id = 3")
+    write_deltalake(str(lake.folder("staff")), pa.table({"id": [7]}), mode="append", schema_mode="merge")
+    flights, staff = (lake.env.writer(name, spark=lake.spark) for name in ("flights", "staff"))
+    assert violation(lambda: flights.append(frame(lake, (4, 4, "N2")))) == (ID, 1, ("(4)",))
+    assert violation(lambda: flights.merge(frame(lake, (4, 3, "N2")), on=["plane"])) == (ID, 1, ("(4)",))
+    flights.append(frame(lake, (3, 2, "N1")))
+    staff.append(frame(lake, (8, 7), columns="id LONG, boss LONG"))
+    assert sorted(DeltaTable(str(lake.folder("flights"))).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
+
+
 @pytest.mark.soak
+@pytest.mark.usefixtures("cached")
 @pytest.mark.parametrize(
     ("mode", "theirs"),
     [("append", (7, 70, "N1")), ("merge", (8, 80, "N2"))],
@@ -183,6 +206,7 @@ def test_a_foreign_append_in_the_middle_of_it(
         write()
     meddler.join()
     assert tries == [1, 2], "the first try was beaten, and saw nothing of the row that came meanwhile"
+    lake.spark.catalog.clearCache()
     assert sorted(row[0] for row in flights(lake)) == ([1, 2, 3, 7] if theirs[0] == 7 else [1, 2, 3, 7, 8])
 
 
