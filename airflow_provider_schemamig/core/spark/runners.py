@@ -15,12 +15,13 @@ from urllib.parse import urlsplit
 
 from airflow_provider_schemamig.core.spark.driver.job import run_job, tasks_of
 from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
-from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
+from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkJobFailed, SparkUnavailable
 from airflow_provider_schemamig.core.spark.java_output import Hears, to_stderr
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
-from airflow_provider_schemamig.core.spark.session import DELTA_SETTINGS, embedded_session, quiet_pyspark, with_meaning
+from airflow_provider_schemamig.core.spark.session import DELTA_SETTINGS, embedded_session, java_exit_code, quiet_pyspark, with_meaning
 from airflow_provider_schemamig.core.spark.translate import last_lines
 from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
+from airflow_provider_schemamig.exceptions import SchemamigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,8 @@ __all__ = ["ConnectRunner", "EmbeddedRunner", "Job", "JobRunner", "SubmitRunner"
 
 _CONNECT_PORT = 15002
 _PROBE_SECONDS = 3.0
+#: A process that was killed lets go of its connections a moment before it has ended.
+_ENDING_SECONDS = 1.0
 
 
 class JobRunner(Protocol):
@@ -59,6 +62,8 @@ class JobRunner(Protocol):
 class EmbeddedRunner:
     """Runs jobs in this process, on its one ``local[*]`` session; every job gets settings and temporary views of its own.
 
+    A Java that was killed (it runs out of memory, too) is SparkDriverDied; the next job starts another one.
+
     ``hears``: who is told what Spark's Java prints, if this starts it.
     """
 
@@ -83,15 +88,20 @@ class EmbeddedRunner:
         return (0, 0) if self._session is None else tasks_of(self._session.sparkContext)
 
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
-        session = embedded_session(self.master, self.conf, self._hears)
-        self._session = session
         try:
-            return run_job(session.newSession(), job, _from_here(request))
+            self._session = embedded_session(self.master, self.conf, self._hears)
+            return run_job(self._session.newSession(), job, _from_here(request))
         except BaseException as error:
-            if not _is_interrupt(error):
+            if _is_interrupt(error):
+                self.cancel()
+                raise KeyboardInterrupt from None
+            # Each call to a Java that has gone fails in a way of its own, of py4j's or of the operating system's.
+            may_be_gone = isinstance(error, SparkJobFailed) or not isinstance(error, SchemamigError)
+            code = java_exit_code(_ENDING_SECONDS) if may_be_gone else None
+            if code is None:
                 raise
-            self.cancel()
-            raise KeyboardInterrupt from None
+            tail = "(a Spark in this process has none but what it printed above)"
+            raise SparkDriverDied(job=job, exit_code=code, tail=tail, collection=request.get("collection")) from None
 
     def cancel(self) -> None:
         session = self._session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import warnings
@@ -131,12 +132,37 @@ def _running_session() -> SparkSession | None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    if java_exit_code() is not None:
+        _forget_java()
     context = SparkContext._active_spark_context
     if context is None or context._jsc is None:
         return None
     if context.getConf().get(_CATALOG) != _DELTA_CATALOG:
         raise SparkUnavailable(where="this process", reason="it already runs a Spark session that was started without Delta")
     return SparkSession(context)
+
+
+def java_exit_code(seconds: float = 0.0) -> int | None:
+    """Return what the Java process that pyspark started in this one has ended with, at the latest in some seconds; None: it runs, or was
+    started by somebody else."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return None if process is None else process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _forget_java() -> None:
+    """Let the next session start Java anew: pyspark asks the one that it knows, for ever, and its own ``stop`` does so too."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if (context := SparkContext._active_spark_context) is not None:
+        context._jsc = None
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _start(master: str, conf: Mapping[str, str], hears: Hears) -> SparkSession:

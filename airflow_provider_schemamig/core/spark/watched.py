@@ -106,7 +106,9 @@ class _RunningJob:
         self._status = text
 
     def tell(self) -> None:
-        now, (done, total) = time.monotonic(), self._how_far()
+        now, done, total = time.monotonic(), 0, 0
+        with suppress(Exception):  # asked of a Spark that has just ended: what became of the job, the job says
+            done, total = self._how_far()
         if self.over.is_set():
             return
         if total != self._total:
@@ -117,8 +119,7 @@ class _RunningJob:
 
     def tell_on(self) -> None:
         while not self.over.wait(SECONDS):
-            with suppress(Exception):  # asked of a Spark that has just ended: what became of the job, the job says
-                self.tell()
+            self.tell()
 
     def end(self) -> None:
         self._listen(Event(self._stage, self._collection, 1, 1, time.monotonic() - self._began, beat=True))
