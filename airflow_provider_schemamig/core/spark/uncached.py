@@ -11,7 +11,7 @@ from airflow_provider_schemamig.core.storage import spark_uri
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A cache stands in for a read with the same options only. Of a read's options Delta keeps those that begin with "fs.", for the file system,
+#: A cache stands in for a read with the same options only. Of these Delta keeps those that begin with "fs.", for the file system,
 #: which does not know this one; none where a session's setting says so.
 _OPTION = "fs.schemamig.uncached"
 _TAKES_OPTIONS = "spark.databricks.delta.loadFileSystemConfigsFromDataFrameOptions.enabled"
