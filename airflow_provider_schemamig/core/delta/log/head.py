@@ -247,7 +247,11 @@ def _head(store: ReadStore, at: int | None) -> Head:
         later = list_on(store, known.head.version, known.tag)
         if later is not None:
             return known.head if later.version == known.head.version else _remembered(store, later, known)
-    return _remembered(store, list_log(store), None)
+    try:
+        return _remembered(store, list_log(store), None)
+    except TableMissing:
+        store.memory.pop(store.location.uri, None)
+        raise
 
 
 def _remembered(store: ReadStore, files: LogFiles, known: KnownHead | None) -> Head:

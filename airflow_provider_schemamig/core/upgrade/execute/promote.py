@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.planner import View, build_plan
 from airflow_provider_schemamig.core.upgrade.plan.target import fingerprint_reached
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built
-from airflow_provider_schemamig.exceptions import raise_refusals
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 #: How many digits of a digest are shown to people: so many tell one plan of a generation from another.
 _SHOWN = 12
@@ -242,11 +242,21 @@ def is_leader(state: State, deployment: Deployment) -> bool:
 
 
 def _check_plan(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, again: bool) -> None:
+    """Raise PlanChanged, or what refuses the plan: never by a table as it was seen before, as the ledger may know of more since."""
     source = state.release_version
     if source != plan.target.source:
         raise PlanChanged(approved=plan.digest, current=f"from {source}")
     if fingerprint_reached(state, plan.target) != plan.target.fingerprint:
         raise PlanChanged(approved=plan.digest, current="of other tables")
+    try:
+        _check_made_anew(env, state, deployment, plan, again)
+    except SchemamigError:
+        if again:
+            raise
+        _check_made_anew(env, state, deployment, plan, again=True)
+
+
+def _check_made_anew(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, again: bool) -> None:
     now = pendulum.now("UTC")
     view = View(state, read_heads(env, state, again=again), live_nodes(env, now), now)
     planned = build_plan(plan.target, view, HoldOptions(deployment.end_hold, deployment.ignore_nodes))

@@ -134,7 +134,7 @@ class Preflight:
     @property
     def took_long(self) -> bool:
         """Return whether Spark read or wrote rows since the tables were looked at: before promotion that is done again."""
-        return bool(self.filled or self.fills or self.report.estimates or self.report.planned.online)
+        return bool(self.filled or self.fills or self.report.estimates or self.report.asked or self.report.planned.online)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,6 +144,18 @@ def test_known_heads_what_is_stored_of_another_table_counts_for_nothing(lake: tu
     following = elsewhere(env)
     recall_heads(following)
     assert read_head(following.table_store("flights")).table_id == "ANOTHER"
+
+
+def test_the_head_of_a_table_that_is_gone_is_known_no_more(lake: tuple[EnvironmentRoot, Path]) -> None:
+    env, path = lake
+    read_head(env.table_store("flights"))
+    store_heads(env, [env.table_location("flights")])
+    shutil.rmtree(path)
+    following = elsewhere(env)
+    recall_heads(following)
+    with pytest.raises(TableMissing):
+        read_head(following.table_store("flights"))
+    assert known_head(following.table_store("flights")) is None
 
 
 #: The last one is whole but for its first block.

@@ -1,0 +1,39 @@
+"""``upgrade`` promotes the plan that it has just made by the tables as it saw them then; what came to one since, it looks at anew."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
+
+from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.exceptions import SchemamigError
+from tests.support.lake import Lake, no_spark
+from tests.support.upgrades import two_releases
+from tests.unit.ledger.samples import elsewhere
+
+TABLES = "CREATE TABLE planned (id BIGINT);\nCREATE TABLE other (id BIGINT);\n"
+
+
+@pytest.mark.parametrize("write", range(1, 6))
+@pytest.mark.parametrize("table", ["planned", "other"])
+def test_a_change_that_was_accepted_since_the_preflight_is_met_as_what_it_is(tmp_path: Path, table: str, write: int) -> None:
+    lake = two_releases(tmp_path, TABLES, TABLES.replace("planned (id BIGINT", "planned (id BIGINT, v STRING"), 'evolution("planned")')
+    folder, before = Path(shutil.copytree(lake.first, tmp_path / "accepted")), lake.path(table)
+    writes = 0
+
+    def another_accepts(moment: str, what: str, key: str) -> None:
+        nonlocal writes
+        writes += moment == "before"
+        if moment == "before" and writes == write:
+            DeltaTable(str(before)).alter.add_columns([Field("z", PrimitiveType("string"))])
+            assert commands.accept(elsewhere(lake.env), folder, [table]).changes
+
+    meddled: Lake = replace(lake, env=replace(elsewhere(lake.env), on_write=another_accepts))
+    with pytest.raises(SchemamigError, match="add z STRING") as refused:
+        commands.upgrade(meddled.env, lake.second, jobs=no_spark)
+    assert (refused.value.code, writes >= write, lake.version) == ("ahead_not_in_release", True, "1.0.0")
