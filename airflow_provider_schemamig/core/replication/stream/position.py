@@ -295,9 +295,16 @@ def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Succes
 
 
 def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
-    """Return whether both tables began with one schema, and with the columns of one release."""
+    """Return whether both tables began with one schema, or came to that of one release, with the same columns.
+
+    Whoever makes several releases in one upgrade begins with the schema of the last.
+    """
     theirs, ours = ends.origin.state.schemas_of(there), ends.target.state.schemas_of(own)
-    if not theirs or not ours or fingerprint(theirs[0].declared) != fingerprint(ours[0].declared):
+    if not theirs or not ours:
         return False
     origin, target = lineage_of(ends.origin.state, theirs[-1].collection), lineage_of(ends.target.state, ours[-1].collection)
-    return not doubts(theirs[0], origin, ours[0], target)
+    later = [(one, other) for one in theirs for other in ours if one.release is not None and one.release == other.release]
+    return any(
+        fingerprint(one.declared) == fingerprint(other.declared) and not doubts(one, origin, other, target)
+        for one, other in [(theirs[0], ours[0]), *later]
+    )

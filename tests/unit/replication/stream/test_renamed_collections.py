@@ -89,6 +89,35 @@ def test_rows_of_before_a_rewrite_wait_though_the_collection_was_called_otherwis
     assert len(envs.rows("b")) == 1
 
 
+#: What the release after a rewrite makes of its table: another name for it, or another column.
+LATER = {
+    "another name": ("rides", "", 'evolution("rides", renamed_from="trips")'),
+    "another column": ("trips", " n INT,", 'evolution("trips")'),
+}
+
+
+@pytest.mark.parametrize("jumps", "ab")
+@pytest.mark.parametrize("name, column, step", LATER.values(), ids=LATER)
+def test_a_rewrite_and_the_release_after_it_are_followed_also_where_one_end_makes_both_at_once(
+    tmp_path: Path, name: str, column: str, step: str, jumps: str
+) -> None:
+    required = "v STRING NOT NULL, w STRING,"
+    rewritten = 'rewrite("trips", up="SELECT id, v, w FROM {trips}", down="SELECT id, v, w FROM {trips}")'
+    second, third = (TABLE.format("trips", required), rewritten), (TABLE.format(name, required + column), step)
+    envs = with_jobs(make_replicas(tmp_path, (TABLE.format("trips", "v STRING, w STRING,"), ""), second, third))
+    envs.insert("a", {"id": 1, "v": "v1", "w": "w1"})
+    assert envs.state("a", "b").pause is None
+    for env in "ab":
+        for release in (3,) if env == jumps else (2, 3):
+            envs.upgrade(env, to=release, end_hold=False)
+            collection = name if env == "a" and release == 3 else "trips"
+            if env == "a":
+                envs.insert("a", {"id": release, "v": "v", "w": "w"}, collection=collection)
+            envs.state("a", "b", collection)
+    assert envs.state("a", "b", name).pause is None
+    assert envs.declared_rows("b", name) == envs.declared_rows("a", name)
+
+
 def test_a_collection_of_the_old_name_is_another_one(tmp_path: Path) -> None:
     """Its columns are none of those that the name had before."""
     first = (TABLE.format("rides", "v STRING, w STRING,"), "")
