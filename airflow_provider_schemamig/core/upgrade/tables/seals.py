@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import Committed
 from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
@@ -30,10 +31,10 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
-from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
+from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, raise_refusals
 
 #: Of a seal whose table others change in the same moment.
 _UNSEAL_TRIES = 5
@@ -49,11 +50,17 @@ class SealLifted(Conflict):
 
 
 def shards_to_seal(leader: LeaderView, stages: Sequence[s.Seal]) -> dict[CollectionName, ShardId]:
-    """Return the shards that the commit replaces or removes, as far as there is a table."""
+    """Return the shards that the commit replaces or removes, as far as there is a table.
+
+    Raises DriftFound for one that was changed since it was planned: what others brought to it is not in what takes its place.
+    """
     names = [stage.collection for stage in stages if stage.collection in leader.state.objects]
     shards = {name: leader.state.objects[name].shard for name in names}
     heads = leader.env.each(lambda shard: head_or_none(table_store(leader.env, leader.state, shard)), shards.values())
-    return {name: shard for (name, shard), head in zip(shards.items(), heads, strict=True) if head is not None}
+    found = {name: head for name, head in zip(shards, heads, strict=True) if head is not None}
+    drifts = (drift_found(leader.state, name, head) for name, head in found.items())
+    raise_refusals([drift for drift in drifts if drift is not None and not drift.only_sealed])  # one of a lost history is sealed anew
+    return {name: shards[name] for name in found}
 
 
 def successor_of(leader: LeaderView, collection: CollectionName) -> ShardId | None:

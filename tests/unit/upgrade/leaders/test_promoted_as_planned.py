@@ -13,10 +13,34 @@ from deltalake.schema import PrimitiveType
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.lake import Lake, no_spark
-from tests.support.upgrades import two_releases
+from tests.support.tables import foreign
+from tests.support.upgrades import refused, two_releases
 from tests.unit.ledger.samples import elsewhere
 
 TABLES = "CREATE TABLE planned (id BIGINT);\nCREATE TABLE other (id BIGINT);\n"
+#: What takes a table away without a commit before the seal.
+TAKEN = {
+    "removal": ("CREATE TABLE other (id BIGINT);", 'removal("planned")'),
+    "replacement": (TABLES.replace("planned (id BIGINT", "planned (id STRING"), 'replacement("planned")'),
+}
+
+
+@pytest.mark.parametrize("schema, step", TAKEN.values(), ids=TAKEN)
+def test_a_column_that_came_since_the_preflight_is_not_taken_away_with_its_table(tmp_path: Path, schema: str, step: str) -> None:
+    lake = two_releases(tmp_path, TABLES, schema, step)
+    path, begun = lake.path("planned"), list[str]()
+
+    def add_column(moment: str, what: str, key: str) -> None:
+        if not begun:
+            begun.append(key)
+            DeltaTable(str(path)).alter.add_columns([Field("z", PrimitiveType("string"))])
+
+    with refused("drift", "planned") as found:
+        commands.upgrade(replace(elsewhere(lake.env), on_write=add_column), lake.second, jobs=no_spark)
+    assert "Undo that on the table itself" in found[0].next_action
+    foreign.drop_column(path, "z")
+    commands.upgrade(elsewhere(lake.env), lake.second, jobs=no_spark)
+    assert lake.version == "1.1.0"
 
 
 @pytest.mark.parametrize("write", range(1, 6))
