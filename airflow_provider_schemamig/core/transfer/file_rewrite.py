@@ -25,8 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, size_bytes
-from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, append, uses_in_commit_timestamps
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, MetadataMoved, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag, label_of
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, Fenced
 from airflow_provider_schemamig.core.delta.commit.scratch import listed

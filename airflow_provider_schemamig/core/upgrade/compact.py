@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.fence import check_fence
 from airflow_provider_schemamig.core.delta.log.files import batches
 from airflow_provider_schemamig.core.delta.log.head import Head

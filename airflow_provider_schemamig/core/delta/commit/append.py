@@ -16,14 +16,30 @@ from airflow_provider_schemamig import __version__
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, encode_actions
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
+from airflow_provider_schemamig.core.delta.log.head import KnownHead, known_head
+from airflow_provider_schemamig.core.delta.log.listing import commit_key, list_on, read_commit
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import IN_COMMIT_TIMESTAMPS
 from airflow_provider_schemamig.core.storage import ObjectExists, ReadStore, StorageUnreachable, Store, WriteReceipt
 from airflow_provider_schemamig.core.times import now_millis
+from airflow_provider_schemamig.exceptions import Conflict
 
 #: Raises if a commit that came in between forbids ours.
 Judge = Callable[[LogCommit], None]
+
+
+class MetadataMoved(Conflict):
+    """Somebody changed the table's metadata, protocol or clustering since it was looked at; nothing was written."""
+
+    code = "metadata_moved"
+    next_action = "Try again: the change is planned again on top of what is there."
+    uri: str
+    version: int | None = None
+
+    @property
+    def message(self) -> str:
+        at = "" if self.version is None else f" (version {self.version})"
+        return f"the schema of {self.uri} was changed by somebody else meanwhile{at}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +62,28 @@ def append(store: Store, base: int, entry: Entry, judge: Judge, *, in_commit_tim
     """Commit ``entry`` at the first free version above ``base``. Durable when it returns.
 
     The commit carries an id of its own, by which it is recognised when the store's answer was lost.
-    Raises what ``judge`` raises; StorageUnreachable if the outcome cannot be found out.
+    Raises what ``judge`` raises; MetadataMoved if the log is another one than was looked at; StorageUnreachable if the outcome cannot be
+    found out.
     """
     txn_id = str(uuid.uuid4())
-    version = base + 1
+    version, known = base + 1, known_head(store)
+    if store.location.local_path is not None:  # where a look costs no request
+        _check_goes_on(store, base, known)
     while True:
         data = _encode(store, version, base, entry, txn_id, in_commit_timestamps)
         receipt = _put(store, version, data, txn_id)
         if receipt is not None:
             return Appended(version, receipt)
+        _check_goes_on(store, base, known)
         version = _judge_winners(store, version, judge)
+
+
+def _check_goes_on(store: Store, base: int, known: KnownHead | None) -> None:
+    """Raise MetadataMoved unless the log still has the commit that was looked at last: else it is of a table that was made in its place."""
+    if known is None or known.head.version < base or list_on(store, known.head.version, known.tag) is not None:
+        return
+    store.memory.pop(store.location.uri, None)
+    raise MetadataMoved(uri=store.location.uri, version=known.head.version)
 
 
 def uses_in_commit_timestamps(metadata: RawAction) -> bool:

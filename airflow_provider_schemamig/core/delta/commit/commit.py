@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, encode_actions
-from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, append, uses_in_commit_timestamps
+from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry, Judge, MetadataMoved, append, uses_in_commit_timestamps
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence, txn_of
 from airflow_provider_schemamig.core.delta.commit.stream_txns import StreamMoved, check_no_stream, gives_names, txns_against_streams
@@ -24,20 +24,6 @@ from airflow_provider_schemamig.core.schema.changes import AddCheck, Change, Set
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.storage import ReadStore, Store, WriteReceipt, require_safe_log_store
 from airflow_provider_schemamig.exceptions import Conflict
-
-
-class MetadataMoved(Conflict):
-    """Somebody changed the table's metadata, protocol or clustering since it was looked at; nothing was written."""
-
-    code = "metadata_moved"
-    next_action = "Try again: the change is planned again on top of what is there."
-    uri: str
-    version: int | None = None
-
-    @property
-    def message(self) -> str:
-        at = "" if self.version is None else f" (version {self.version})"
-        return f"the schema of {self.uri} was changed by somebody else meanwhile{at}."
 
 
 class FilesArrived(Conflict):

@@ -13,7 +13,8 @@ from typing import Any
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns
 from airflow_provider_schemamig.core.delta.features import check_writable
 from airflow_provider_schemamig.core.delta.log.head import Head, another_table, read_head

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import Committed, commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced, put_fence
 from airflow_provider_schemamig.core.delta.commit.seal import seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from airflow_provider_schemamig.core.delta.commit.append import Appended
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.append import Appended, MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, check_fence
 from airflow_provider_schemamig.core.delta.commit.seal import unsealed_head
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, last_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved, commit_edited
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import commit_edited
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState

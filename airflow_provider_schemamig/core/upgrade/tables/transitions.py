@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.delta.actions import LogCommit
-from airflow_provider_schemamig.core.delta.commit.commit import Committed, MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import Committed, commit_changes
 from airflow_provider_schemamig.core.delta.log.commits import commits, last_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, TransitionIntent

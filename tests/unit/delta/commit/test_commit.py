@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import FilesArrived, commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fenced
 from airflow_provider_schemamig.core.delta.features import UnsupportedFeature
 from airflow_provider_schemamig.core.delta.log.commits import commits

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fenced, put_fence, read_fence
 from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated

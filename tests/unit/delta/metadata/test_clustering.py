@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_schemamig.core.delta.commit.commit import MetadataMoved, commit_changes
+from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
+from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
 from airflow_provider_schemamig.core.delta.features import effective_features
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version, last_metadata_version
 from airflow_provider_schemamig.core.delta.log.head import read_head

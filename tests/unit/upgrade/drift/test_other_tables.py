@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.support.online import OnlineJobs
 from tests.support.rows.tables import snapshot
 from tests.support.tables import foreign
 from tests.support.upgrades import expanded, make_holds_due, promoted, refused, seen, two_releases, whole
+from tests.unit.ledger.samples import elsewhere
 from tests.unit.upgrade.plan.test_cleaned_logs import clean
 
 T = CollectionName("t")
@@ -138,6 +140,46 @@ def test_during_an_upgrade_nothing_of_it_is_done_to_another_table(lake: Lake, be
     assert lake.version == "1.0.0" and not list(lake.state.intents)
     assert begin is promoted or any("another table" in note for note in outcome.notes)
     assert ways(lake) == [("unmanage", True)]
+
+
+#: Steps whose commit goes to t: by one that is looked at before the stage, by a rename and by a seal.
+COMMITS = {
+    "expand": (TWO, STEP, "upgrade"),
+    "rename": (ONE.replace("a STRING", "a2 STRING"), 'evolution("t", rename={"a": "a2"})', "upgrade"),
+    "contract": (ONE.replace(", b INT NOT NULL", ""), 'evolution("t", drop=["b"])', "contract"),
+    "rollback": (ONE.replace("t (id", "t (n INT, id"), 'evolution("t")', "rollback"),
+    "removal": ("CREATE TABLE u (id BIGINT);", 'removal("t")', "upgrade"),
+    "unseal": ("CREATE TABLE u (id BIGINT);", 'removal("t")', "rollback"),
+}
+
+
+VERBS: Mapping[str, Callable[[Any, Path], Any]] = {
+    "upgrade": lambda env, release: commands.upgrade(env, release, jobs=no_spark),
+    "contract": lambda env, _: commands.contract(env, at_once=True),
+    "rollback": lambda env, _: commands.rollback(env, jobs=no_spark),
+}
+
+
+@pytest.mark.parametrize("schema, step, verb", COMMITS.values(), ids=COMMITS)
+def test_a_table_that_was_made_anew_after_the_look_at_it_gets_no_commit(tmp_path: Path, schema: str, step: str, verb: str) -> None:
+    lake = two_releases(tmp_path, ONE, schema, step)
+    path, made = lake.path("t"), list[dict[str, bytes]]()
+    if verb != "upgrade":
+        lake.upgrade(lake.second)
+
+    def make_anew(moment: str, what: str, key: str) -> None:
+        if moment == "before" and what == "put_if_absent" and key.startswith("_delta_log/") and not made:
+            foreign.make_anew(path, commits=9)
+            made.append(log_of(path))
+
+    with pytest.raises(SchemamigError) as found:
+        VERBS[verb](replace(elsewhere(lake.env), on_write=make_anew), lake.second)
+    assert found.value.code in ("another_table", "metadata_moved")
+    assert log_of(path) == made[0]
+
+
+def log_of(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.joinpath("_delta_log").iterdir()}
 
 
 def test_a_table_that_is_restored_from_a_backup_is_the_known_one(lake: Lake, tmp_path: Path) -> None:
