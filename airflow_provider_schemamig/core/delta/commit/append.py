@@ -68,17 +68,17 @@ def append(store: Store, base: int, entry: Entry, judge: Judge, *, in_commit_tim
     txn_id = str(uuid.uuid4())
     version, known = base + 1, known_head(store)
     if store.location.local_path is not None:  # where a look costs no request
-        _check_goes_on(store, base, known)
+        _check_same_log(store, base, known)
     while True:
         data = _encode(store, version, base, entry, txn_id, in_commit_timestamps)
         receipt = _put(store, version, data, txn_id)
         if receipt is not None:
             return Appended(version, receipt)
-        _check_goes_on(store, base, known)
+        _check_same_log(store, base, known)
         version = _judge_winners(store, version, judge)
 
 
-def _check_goes_on(store: Store, base: int, known: KnownHead | None) -> None:
+def _check_same_log(store: Store, base: int, known: KnownHead | None) -> None:
     """Raise MetadataMoved unless the log still has the commit that was looked at last: else it is of a table that was made in its place."""
     if known is None or known.head.version < base or list_on(store, known.head.version, known.tag) is not None:
         return

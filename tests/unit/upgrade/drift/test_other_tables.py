@@ -142,7 +142,7 @@ def test_during_an_upgrade_nothing_of_it_is_done_to_another_table(lake: Lake, be
     assert ways(lake) == [("unmanage", True)]
 
 
-#: Steps whose commit goes to t: by one that is looked at before the stage, by a rename and by a seal.
+#: A second release each, and the verb that makes a commit to t.
 COMMITS = {
     "expand": (TWO, STEP, "upgrade"),
     "rename": (ONE.replace("a STRING", "a2 STRING"), 'evolution("t", rename={"a": "a2"})', "upgrade"),

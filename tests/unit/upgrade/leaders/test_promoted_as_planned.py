@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, Field
-from deltalake.schema import PrimitiveType
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support.lake import Lake, no_spark
+from tests.support.lake import no_spark
 from tests.support.tables import foreign
 from tests.support.upgrades import refused, two_releases
 from tests.unit.ledger.samples import elsewhere
@@ -33,7 +30,7 @@ def test_a_column_that_came_since_the_preflight_is_not_taken_away_with_its_table
     def add_column(moment: str, what: str, key: str) -> None:
         if not begun:
             begun.append(key)
-            DeltaTable(str(path)).alter.add_columns([Field("z", PrimitiveType("string"))])
+            foreign.add_column(path, "z")
 
     with refused("drift", "planned") as found:
         commands.upgrade(replace(elsewhere(lake.env), on_write=add_column), lake.second, jobs=no_spark)
@@ -47,17 +44,17 @@ def test_a_column_that_came_since_the_preflight_is_not_taken_away_with_its_table
 @pytest.mark.parametrize("table", ["planned", "other"])
 def test_a_change_that_was_accepted_since_the_preflight_is_met_as_what_it_is(tmp_path: Path, table: str, write: int) -> None:
     lake = two_releases(tmp_path, TABLES, TABLES.replace("planned (id BIGINT", "planned (id BIGINT, v STRING"), 'evolution("planned")')
-    folder, before = Path(shutil.copytree(lake.first, tmp_path / "accepted")), lake.path(table)
+    folder, path = Path(shutil.copytree(lake.first, tmp_path / "accepted")), lake.path(table)
     writes = 0
 
     def another_accepts(moment: str, what: str, key: str) -> None:
         nonlocal writes
         writes += moment == "before"
         if moment == "before" and writes == write:
-            DeltaTable(str(before)).alter.add_columns([Field("z", PrimitiveType("string"))])
+            foreign.add_column(path, "z")
             assert commands.accept(elsewhere(lake.env), folder, [table]).changes
 
-    meddled: Lake = replace(lake, env=replace(elsewhere(lake.env), on_write=another_accepts))
-    with pytest.raises(SchemamigError, match="add z STRING") as refused:
-        commands.upgrade(meddled.env, lake.second, jobs=no_spark)
-    assert (refused.value.code, writes >= write, lake.version) == ("ahead_not_in_release", True, "1.0.0")
+    with refused("ahead_not_in_release", table) as found:
+        commands.upgrade(replace(elsewhere(lake.env), on_write=another_accepts), lake.second, jobs=no_spark)
+    assert "add z STRING" in str(found[0])
+    assert (writes >= write, lake.version) == (True, "1.0.0")
