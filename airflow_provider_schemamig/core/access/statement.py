@@ -247,12 +247,12 @@ def check_appendable(place: PinnedTable, collection: CollectionName) -> None:
 
 def _check_expressions(place: PinnedTable, collection: CollectionName) -> None:
     """Raise NeedsSpark unless delta-rs reads every expression that rows are checked by as Spark does."""
-    for key, expression in place.head.properties.items():
-        if key.lower().startswith(CONSTRAINT):
-            part = unlike_part(expression, place.live.fields)
-            if part is not None:
-                because = f"its engine may take {part} in the CHECK {key[len(CONSTRAINT) :]} for something else than Spark does"
-                raise NeedsSpark(collection=collection, doing="appending", because=because)
+    properties = place.head.properties.items()
+    checks = tuple((key[len(CONSTRAINT) :], expression) for key, expression in properties if key.lower().startswith(CONSTRAINT))
+    if (unlike := unlike_part(checks, place.live.fields)) is not None:
+        name, part = unlike
+        because = f"its engine may take {part} in the CHECK {name} for something else than Spark does"
+        raise NeedsSpark(collection=collection, doing="appending", because=because)
     for path, column in fields_in(place.head.schema):
         if INVARIANT in (column.get("metadata") or {}):
             raise NeedsSpark(collection=collection, doing="appending", because=f"{path} has an invariant of its own")

@@ -48,17 +48,23 @@ class _Unlike(Exception):
 
 
 @functools.lru_cache(maxsize=1024)
-def unlike_part(expression: str, columns: Fields) -> str | None:
-    """Return the first part of a CHECK over ``columns`` that delta-rs may read differently than Spark; None: both read all of it alike."""
+def unlike_part(checks: tuple[tuple[str, str], ...], columns: Fields) -> tuple[str, str] | None:
+    """Return the name of the first CHECK over ``columns`` that delta-rs may read differently than Spark, and the part in question; None:
+    both read all of them alike.
+
+    ``checks``: name and expression of all that a table has, as delta-rs joins them by AND.
+    """
     from sqlglot import exp
 
-    try:
-        _check_words(expression, frozenset(column.name for column in columns))
-        _Reader({column.name: column.type for column in columns}, exp).predicate(parse_expression(expression))
-    except _Unlike as unlike:
-        return str(unlike)
-    except (BrokenText, InvalidExpression):
-        return expression
+    reader, names = _Reader({column.name: column.type for column in columns}, exp), frozenset(column.name for column in columns)
+    for name, expression in checks:
+        try:
+            _check_words(expression, names)
+            reader.predicate(parse_expression(expression))
+        except _Unlike as unlike:
+            return name, str(unlike)
+        except (BrokenText, InvalidExpression):
+            return name, expression
     return None
 
 
@@ -92,10 +98,15 @@ def _is_plain(token: Token, text: str, names: frozenset[str]) -> bool:
 
 
 class _Reader:
-    """Goes through a parsed CHECK. ``exp``: sqlglot's nodes, which are imported late."""
+    """Goes through a table's parsed CHECKs. ``exp``: sqlglot's nodes, which are imported late."""
 
     def __init__(self, columns: Mapping[str, DataType], exp: Any) -> None:
         self.columns = columns
+        #: What stands before an IN, and what is compared by = or <>. Of two lists for one value, or of one and several = of that value,
+        #: DataFusion makes one list, and forgets NULLs and that a column may equal a constant: ``z IN (s) AND z NOT IN ('a')`` becomes
+        #: ``z IN (s)``.
+        self._listed: set[str] = set()
+        self._equalled: set[str] = set()
         self._predicates: Mapping[type[exp.Expr], Callable[[Any], None]] = {
             exp.And: self._both,
             exp.Or: self._both,
@@ -139,7 +150,12 @@ class _Reader:
         self.predicate(*_parts(node, "this"))
 
     def _equals(self, node: exp.EQ | exp.NEQ) -> None:
-        self._check_alike(node, *_parts(node, "this", "expression"), ordered=False)
+        sides = _parts(node, "this", "expression")
+        self._check_alike(node, *sides, ordered=False)
+        values = {*map(_value_of, sides)}
+        if values & self._listed:
+            raise _unlike(node)
+        self._equalled |= values
 
     def _compares(self, node: exp.Expr) -> None:
         self._check_alike(node, *_parts(node, "this", "expression"))
@@ -151,6 +167,9 @@ class _Reader:
 
     def _among(self, node: exp.In) -> None:
         _parts(node, "this", "expressions")
+        if (value := _value_of(node.this)) in self._listed | self._equalled:
+            raise _unlike(node)
+        self._listed.add(value)
         for item in node.expressions:
             self._check_alike(node, node.this, item, ordered=False)
 
@@ -232,6 +251,14 @@ def _is_alike(one: DataType | str, other: DataType | str, first: exp.Expr, secon
     column, constant = (one, second) if isinstance(one, Primitive) else (other, first)
     decimal = decimal_of(column.name) if isinstance(column, Primitive) else None
     return _INTEGER in (one, other) and _is_number(constant) and decimal is not None and decimal[1] <= _DEEPEST_SCALE
+
+
+def _value_of(node: exp.Expr) -> str:
+    """Return a text for an operand that is the same however it is spelled."""
+    from sqlglot import exp
+
+    column = node.find(exp.Column)
+    return spark_text(node.unnest()) if column is None else f"{type(node.unnest()).__name__} {column.name}"
 
 
 def _is_number(node: exp.Expr) -> bool:

@@ -9,8 +9,9 @@ target has made the same rewrite, for then its rows are the same.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_schemamig.core.access.errors import NotInRelease
 from airflow_provider_schemamig.core.access.rewritten import step_that_made
@@ -27,7 +28,7 @@ from airflow_provider_schemamig.core.release.merge.merged import RewriteStep
 from airflow_provider_schemamig.core.replication.errors import LogCleaned, LoopingStream, OriginReplaced
 from airflow_provider_schemamig.core.replication.model import EnvId, Stream
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable
-from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, move_checkpoint, position
+from airflow_provider_schemamig.core.replication.stream.checkpoint import RESTORE, CheckpointMoved, Span, move_checkpoint, position
 from airflow_provider_schemamig.core.replication.stream.gaps import commit_hash
 from airflow_provider_schemamig.core.replication.stream.lineage import doubts, lineage_of
 from airflow_provider_schemamig.core.replication.stream.provenance import provenance_of
@@ -236,15 +237,20 @@ def checkpoint_hash(target: End, stream: Stream, table: EventTable, where: RowPo
 def _noted_hash(stream: Stream, store: ReadStore, where: RowPosition) -> str:
     """Look from the newest commit back as far as the log goes. Raises TableMissing."""
     wanted = {"origin": stream.origin, "shard": where.shard, "hi": where.at}
-    for version in range(list_log(store).version, -1, -1):
-        try:
-            about = read_commit(store, version).about or {}
-        except LogTruncated:
-            return ""
+    for about in _notes(store):
         for noted in (about, *about.get("others", ())):
             if noted.get("commit_hash") and wanted.items() <= noted.items():
                 return str(noted["commit_hash"])
     return ""
+
+
+def _notes(store: ReadStore) -> Iterator[Mapping[str, Any]]:
+    """Yield what our commits say of themselves, the newest first, as far back as the log goes. Raises TableMissing."""
+    for version in range(list_log(store).version, -1, -1):
+        try:
+            yield read_commit(store, version).about or {}
+        except LogTruncated:
+            return
 
 
 def check_row_position(ends: StreamEnds, stream: Stream, table: EventTable, where: RowPosition) -> None:
@@ -294,13 +300,33 @@ def _made_the_same(ends: StreamEnds, own: ShardId, drained: ShardId, new: Succes
     return any(target.rewrite_to(shard) and _is_made_alike(ends, drained, shard) for shard in target.rolled_back_to(own))
 
 
+def other_rewrite(ends: StreamEnds, stream: Stream, table: EventTable, where: RowPosition) -> str:
+    """Return why events of the origin's table do not go with the rows of ``table``; empty if they do, or all rows were restored since."""
+    if not _is_made_otherwise(ends, where.shard, table.shard.shard) or any(
+        (about.get("action"), about.get("origin")) == (RESTORE, stream.origin) for about in _notes(table.store)
+    ):
+        return ""
+    return f"the rewrite that made {where.shard} has other queries than the target's, in a release of the same number"
+
+
+def _is_made_otherwise(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
+    """Return whether both tables were made between the same two releases, by other queries: a number that was rolled back may come again
+    with others. False where that cannot be told."""
+    origin, target = (step_that_made(end.env, end.state, shard) for end, shard in ((ends.origin, there), (ends.target, own)))
+    if origin is None or target is None or not isinstance(origin.step, RewriteStep) or not isinstance(target.step, RewriteStep):
+        return False
+    if (origin.deployment.source, origin.deployment.target) != (target.deployment.source, target.deployment.target):
+        return False
+    return (origin.step.up, origin.step.down) != (target.step.up, target.step.down)
+
+
 def _is_made_alike(ends: StreamEnds, there: ShardId, own: ShardId) -> bool:
     """Return whether both tables began with one schema, or came to that of one release, with the same columns.
 
     Whoever makes several releases in one upgrade begins with the schema of the last.
     """
     theirs, ours = ends.origin.state.schemas_of(there), ends.target.state.schemas_of(own)
-    if not theirs or not ours:
+    if not theirs or not ours or _is_made_otherwise(ends, there, own):
         return False
     origin, target = lineage_of(ends.origin.state, theirs[-1].collection), lineage_of(ends.target.state, ours[-1].collection)
     later = [(one, other) for one in theirs for other in ours if one.release is not None and one.release == other.release]

@@ -86,7 +86,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
     swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None), left)
     to_seal = [stage for stage in stages if isinstance(stage, s.Seal)]
-    followed, fills = _follow_until_near(leader, swaps, shards_to_seal(leader, to_seal).values(), jobs)
+    followed, fills = _follow_until_near(leader, swaps, _to_seal(leader, to_seal).values(), jobs)
     allow = unless_paused(leader, "cutover")
     seals = _announced(leader, to_seal, allow)
     shards = {intent.shard for intent in seals}
@@ -137,9 +137,18 @@ def _follow_until_near(
     return followed, warm_up(leader, to_seal, jobs, fills)
 
 
+def _to_seal(leader: LeaderWriter, stages: Sequence[s.Seal]) -> Mapping[CollectionName, ShardId]:
+    """Return the shards that the commit replaces or removes. Raises DriftFound, which no try ends: writers are not to wait for that."""
+    try:
+        return shards_to_seal(leader, stages)
+    except DriftFound:
+        unseal_all(leader, held_seals(leader))
+        raise
+
+
 def _announced(leader: LeaderWriter, stages: Sequence[s.Seal], allow: Allow) -> tuple[SealIntent, ...]:
     try:
-        return announce_seals(leader, shards_to_seal(leader, stages), allow)
+        return announce_seals(leader, _to_seal(leader, stages), allow)
     except Paused:
         unseal_all(leader, held_seals(leader))  # of a run that died: its writers are not to wait for a person
         raise

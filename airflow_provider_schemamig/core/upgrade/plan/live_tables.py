@@ -285,6 +285,13 @@ def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFo
     return drift_refusal(state, collection, found, made_anew=head.is_another) if found else None
 
 
+def check_as_recorded(state: State, collection: CollectionName, head: Head) -> None:
+    """Raise DriftFound for a table that is not as recorded. A seal that a lost history knows of is no reason."""
+    drift = drift_found(state, collection, head)
+    if drift is not None and not drift.only_sealed:
+        raise drift
+
+
 def drift_refusal(state: State, collection: CollectionName, differences: Sequence[object], *, made_anew: bool = False) -> DriftFound:
     """Return the refusal of a table's drift, with the ways on that are open now."""
     is_begun = any(not isinstance(intent, DriftRevertIntent) for intent in state.intents_of(state.objects[collection].shard))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -28,7 +29,7 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
@@ -111,13 +112,16 @@ def announce_swaps(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> list[Sha
 
 
 def seal_new_shards(leader: LeaderWriter, swaps: Sequence[ShardSwap]) -> None:
-    """Seal what the release brought, side by side. It may be done already."""
+    """Seal what the release brought, side by side. It may be done already.
+
+    Raises DriftFound for what others brought to a table since it was looked at: the way back does not take it along.
+    """
     todo = [swap for swap in swaps if swap.now is not None and swap.now in dict(swap.base)]
 
     def seal_one(swap: ShardSwap) -> float:
         started = time.monotonic()
         assert swap.now is not None  # of ``todo``
-        _seal(leader, swap, swap.now, swap.old)
+        _seal(leader, swap, swap.now, swap.old, check=functools.partial(check_as_recorded, leader.state, swap.collection))
         return started
 
     told, total = 0, sum(swap.old is None for swap in todo)
@@ -166,10 +170,14 @@ def check_new_shards(leader: LeaderView, swaps: Sequence[ShardSwap], restored: M
     return found
 
 
-def _seal(leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None) -> None:
+def _seal(
+    leader: LeaderView, swap: ShardSwap, shard: ShardId, successor: ShardId | None, check: Callable[[Head], None] = lambda head: None
+) -> None:
+    """Seal a table that is open. ``check``: raises for the head that the seal would go upon."""
     store = table_store(leader.env, leader.state, shard)
     head = read_head(store)
     if head.sealed_for is None:
+        check(head)
         sealed = seal(store, head, seal_name(successor), leader.fence(shard), leader.tag("seal"), since=swap.since(shard))
         require_durable(swap.collection, [sealed])
 

@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, drift_found, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, raise_refusals
@@ -117,7 +117,8 @@ def _is_ours(leader: LeaderView, intent: SealIntent) -> bool:
 def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> Mapping[ShardId, int]:
     """Seal what was announced, each for the shard that it ``names``. Return the versions at which this call did, not an earlier run.
 
-    Raises CommitLost, and as ``delta.commit.seal`` does.
+    Raises CommitLost, DriftFound for what others brought to a table since it was looked at and its successor does not have, and as
+    ``delta.commit.seal`` does.
     """
     made: list[Committed] = []
     versions: dict[ShardId, int] = {}
@@ -139,6 +140,8 @@ def _seal(leader: LeaderView, intent: SealIntent, named: ShardId) -> Committed |
     store = table_store(leader.env, leader.state, intent.shard)
     head = read_head(store)
     fence, tag = leader.fence(intent.shard), leader.tag("seal")
+    if named != intent.shard:
+        check_as_recorded(leader.state, intent.collection, head)  # on the very head that the seal goes upon
     if head.sealed_for == named:
         try:
             if first_metadata_version(store, intent.base_version, head.version) is not None:

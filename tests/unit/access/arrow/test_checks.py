@@ -54,7 +54,7 @@ def violations(folder: Path, columns: str, check: str, rows: list[dict[str, obje
 @pytest.mark.parametrize("case", check_cases.CASES, ids=lambda case: f"{case.check} of {case.row}")
 def test_arrow_checks_what_is_left_to_delta_rs(case: check_cases.Case, tmp_path: Path) -> None:
     columns = shape(case.columns)
-    part = unlike_part(case.check, columns.fields)
+    part = unlike_part((("it", case.check),), columns.fields)
     assert (part is None) is case.alike, part
     if case.alike:
         assert violations(tmp_path, case.columns, case.check, [case.row]) == (0 if case.holds else 1)
@@ -65,7 +65,7 @@ def test_arrow_checks_what_is_left_to_delta_rs(case: check_cases.Case, tmp_path:
 def test_delta_rs_says_what_spark_means(
     tmp_path_factory: pytest.TempPathFactory, check: check_cases.Part, rows: list[dict[str, object]]
 ) -> None:
-    assert unlike_part(check.sql, shape(check_cases.COLUMNS).fields) is None
+    assert unlike_part((("it", check.sql),), shape(check_cases.COLUMNS).fields) is None
     good = [row for row in rows if check.value(row) is True]
     bad = [row for row in rows if check.value(row) is not True]
     folder = tmp_path_factory.mktemp("checks")
@@ -77,7 +77,7 @@ def test_delta_rs_says_what_spark_means(
 @settings(max_examples=examples(100))
 @given(st.text("nsN0123 '`\"\\()<>=!,.-+*/%ANDORNOTISLIKEBETWEEN", max_size=20))
 def test_whatever_the_text_is_there_is_an_answer(text: str) -> None:
-    unlike_part(text, shape("n INT, s STRING").fields)
+    unlike_part((("it", text),), shape("n INT, s STRING").fields)
 
 
 def test_an_append_without_a_jvm_names_the_check_that_is_left_to_spark(tmp_path: Path) -> None:
@@ -86,6 +86,16 @@ def test_an_append_without_a_jvm_names_the_check_that_is_left_to_spark(tmp_path:
     lake = deployed(tmp_path, release, release)
     with pytest.raises(NeedsSpark, match=r"its engine may take / in the CHECK even for something else than Spark does"):
         lake.env.writer("t").append(pa.table({"n": pa.array([3], pa.int32())}))
+    assert lake.env.reader("t").arrow().num_rows == 0
+
+
+def test_two_checks_of_which_delta_rs_makes_another_one_are_left_to_spark(tmp_path: Path) -> None:
+    """It joins them by AND, and then two lists for one value to one."""
+    text = "CREATE TABLE t (z STRING, s STRING, CONSTRAINT one CHECK (z IN (s)), CONSTRAINT two CHECK (z NOT IN ('a')));"
+    [release] = releases(tmp_path, (text, ""))
+    lake = deployed(tmp_path, release, release)
+    with pytest.raises(NeedsSpark, match=r"its engine may take z IN \('a'\) in the CHECK two"):
+        lake.env.writer("t").append(pa.table({"z": ["a"], "s": ["a"]}))
     assert lake.env.reader("t").arrow().num_rows == 0
 
 
