@@ -106,6 +106,12 @@ CASES = (
     Case("t DATE", "year(t) < 2020", {"t": DAY}, holds=False),
     Case("t TIMESTAMP", "t < '2020-01-01'", {"t": dt.datetime(2021, 1, 1, tzinfo=dt.UTC)}, holds=False),
     Case("current_time INT", "`current_time` > 0", {"current_time": 1}, holds=True, alike=True),
+    Case("interval INT", "`interval` > 3", {"interval": 1}, holds=False, alike=True),
+    Case("interval INT", "interval > 3", {"interval": 5}, holds=True),
+    Case("exists INT", "exists IS NOT NULL", {"exists": 5}, holds=True),
+    Case("struct INT", "struct BETWEEN 1 AND 2", {"struct": 5}, holds=False),
+    Case("trim STRING", "trim = 'a'", {"trim": "a"}, holds=True),
+    Case("some INT", "some > 3", {"some": 5}, holds=True),
 )
 
 # --- random ones ---------------------------------------------------------------------------------------------------------------------
