@@ -106,7 +106,7 @@ def throttle(
     for name, limit in (("rows a second", rows_per_second), ("files a batch", max_files), ("commits a minute", commits_per_minute)):
         if limit is not None and limit < 1:
             raise BadThrottle(collection=collection, reason=f"{limit} {name}")
-    if window is not None and (window[0] == window[1] or not all(0 <= hour <= 24 for hour in window)):
+    if window is not None and window != (0, 24) and (window[0] % 24 == window[1] % 24 or not all(0 <= hour <= 24 for hour in window)):
         raise BadThrottle(collection=collection, reason=f"the window {window[0]}-{window[1]}")
 
     def limited(control: Control, _: _Paused) -> Control:

@@ -71,6 +71,7 @@ def test_rewrite_controls_of_all(found: Rewritten) -> None:
         {"window": (-1, 5)},
         {"window": (5, 25)},
         {"window": (24, 24)},
+        {"window": (24, 0)},
     ],
 )
 def test_limits_that_no_work_could_keep(found: Rewritten, limits: dict[str, Any]) -> None:
