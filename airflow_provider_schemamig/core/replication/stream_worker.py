@@ -65,7 +65,7 @@ class _Wait(Exception):
         self.at_target = at_target
 
 
-def _wait_where(why: str) -> None:
+def _wait_for(why: str) -> None:
     """Raise _Wait if there is a reason why the rows' way stops at the target."""
     if why:
         raise _Wait(PauseReason.SCHEMA_MISMATCH, why)
@@ -148,7 +148,7 @@ class Run:
         is_live = where.shard == ends.origin.state.objects[name].shard
         if found.batch is not None:
             self._check_open(table)
-            _wait_where(other_rewrite(ends, self.stream, table, where))
+            _wait_for(other_rewrite(ends, self.stream, table, where))
             self._bring(table, where, found.batch)
             return not is_live or self._state.checkpoint < self._goal[1]
         if found.drift is not None:
@@ -249,7 +249,7 @@ class Run:
         self.listen(Event("apply", self.stream.collection, note=f"{rows:,} row(s) of versions {batch.lo + 1} to {batch.hi}"))
 
     def _follow_rows(self, table: EventTable, where: RowPosition) -> None:
-        _wait_where(follow_rows(self.ends, self.stream, table, where))
+        _wait_for(follow_rows(self.ends, self.stream, table, where))
 
     def _restore(self, wish: Wish) -> None:
         self.jobs()
