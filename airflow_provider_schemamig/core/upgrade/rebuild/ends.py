@@ -116,6 +116,15 @@ class AuditedEnds:
             return f"generation {generation} made {uri}, and the audit log does not show that it was ever cut over to"
         return None
 
+    def was_named_at(self, uri: str) -> Version | None:
+        """Return a release at which the collection of a table of ours had the name of the table's folder: the one it was made for, or that
+        of a rebuild since, for which a person has looked. None where the log does not tell."""
+        generation = _generation_of(uri)
+        told = self._done("cutover", "ledger rebuild")
+        ends = [entry for entry in told if entry.generation == generation or entry.what == "ledger rebuild"]
+        found = release_of(ends[-1]) if ends else None
+        return None if found is None else Version.parse(found)
+
     def was_given_back(self, env: EnvironmentRoot, uri: str) -> bool:
         """Return whether the table at ``uri`` was ever given back: from then on its files are its owners'."""
         return any(is_at(env, entry, uri) for entry in self._done("unmanage"))

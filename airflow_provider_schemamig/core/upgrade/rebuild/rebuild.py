@@ -173,7 +173,7 @@ def _match(
     """Match collections with tables, as ``adopt`` has them; return tables that are none's, too. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[FoundTable] = []
-    taken, renamed = set(), _renamed(release)
+    taken, renamed = set(), {**_exchangeable(release, places, ends), **_renamed(release)}
     for collection, declaration in sorted((CollectionName(name), item) for name, item in release.declarations(release.version).items()):
         own = [place for place in places if place.collection == collection]
         open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
@@ -213,6 +213,25 @@ def _renamed(release: Release) -> Mapping[CollectionName, str]:
                 )
                 found |= dict.fromkeys((step.collection, step.renamed_from), why)
     return found
+
+
+def _exchangeable(release: Release, places: Sequence[_Place], ends: AuditedEnds) -> Mapping[CollectionName, str]:
+    """Return why the folder does not tell whose table it is, for each name whose table is older than the release's chain, where another
+    such table has the same columns: renames of before the chain are not known."""
+    oldest = release.versions[0]
+    since = {place.collection: ends.was_named_at(place.uri) for place in places if place.head.sealed_for is None}
+    alike: dict[object, list[CollectionName]] = {}
+    for name, declaration in release.declarations(release.version).items():
+        if CollectionName(name) in since and ((known := since[CollectionName(name)]) is None or known < oldest):
+            columns = frozenset((field.name, field.type, field.nullable) for field in declaration.fields)
+            alike.setdefault(columns, []).append(CollectionName(name))
+    return {
+        name: f"the folder knows renames since {oldest} only, and before that the collection may have changed names with {other}, whose "
+        f"columns are the same: a table stays in the folder of its first name"
+        for names in alike.values()
+        for name, other in zip(names, [*names[1:], names[0]], strict=True)
+        if len(names) > 1
+    }
 
 
 def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.EndUnknown | None:
