@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from weakref import WeakSet
 
 import pendulum
 
@@ -78,9 +80,9 @@ LEASE = pendulum.duration(minutes=15)
 _RENEWAL = pendulum.duration(minutes=1)
 
 
-@dataclass
+@dataclass(eq=False)
 class Lease:
-    """``node_id`` None: nobody is told."""
+    """``node_id`` None: nobody is told. Handles of one process may have one node: it is signed off by the last of them that ends."""
 
     env: EnvironmentRoot
     node_id: str | None
@@ -98,12 +100,30 @@ class Lease:
             self._began = (release, now)
         write_heartbeat(self.env, Node(self.node_id, self.kind, release, schema_hash, now + LEASE, self._began[1]))
         self._renewed_at = now
+        with _SIGNING:
+            _signed_on(self.env, self.node_id).add(self)
 
     def end(self) -> None:
         """Sign off; signing on again is the next use."""
-        if self.node_id is not None:
-            remove_heartbeat(self.env, self.node_id)
         self._renewed_at = self._began = None
+        if self.node_id is None:
+            return
+        with _SIGNING:
+            others = _signed_on(self.env, self.node_id)
+            others.discard(self)
+            for other in others:  # the heartbeat that stays may be of this one: the next use writes its own
+                other._renewed_at = None
+            if not others:
+                remove_heartbeat(self.env, self.node_id)
+
+
+#: The leases of this process that are signed on, by the environment's URI and the node.
+_LEASES: dict[tuple[str, str], WeakSet[Lease]] = {}
+_SIGNING = threading.Lock()
+
+
+def _signed_on(env: EnvironmentRoot, node_id: str) -> WeakSet[Lease]:
+    return _LEASES.setdefault((env.location.uri, node_id), WeakSet())
 
 
 def check_names(what: str, names: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
@@ -123,7 +124,7 @@ def _as_set_since(state: State, shard: ShardId, head: Head | None) -> list[Pin]:
     pins = pins_of(state, shard)
     if not pins or head is None or head.is_another:
         return pins
-    asked, now, declared = {interval_of(count) for count in _asked(pins)}, _settings(head), _declared(state, shard)
+    asked, now, declared = {interval_of(count) for count in _asked(pins)}, _settings(head), _declared(state, shard, head)
     own = tuple((key, before if now[key] in asked or now[key] == declared.get(key) else now[key]) for key, before in pins[0].properties)
     return [replace(found, properties=own) for found in pins]
 
@@ -167,7 +168,7 @@ def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequenc
     asked = {interval_of(count) for count in _asked(pins)}
     wanted = {}
     for key, before in pins[0].properties:
-        now, own = configuration.get(key), _declared_too(state, shard, key, before)
+        now, own = configuration.get(key), _declared_too(state, shard, head, key, before)
         # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
         wanted[key] = lengthened(key, own if not only_raise and (now == before or now in asked) else now, hours)
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
@@ -187,20 +188,28 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
     return tuple(sorted({*hours, *(count for found in pins for count in found.asked)}))
 
 
-def _declared_too(state: State, shard: ShardId, key: str, own: str | None) -> str | None:
-    """Return the table's own setting, or what the release in force declares, if that is longer."""
-    declared = _declared(state, shard).get(key)
+def _declared_too(state: State, shard: ShardId, head: Head, key: str, own: str | None) -> str | None:
+    """Return the table's own setting, or what the release that the table is at declares, if that is longer."""
+    declared = _declared(state, shard, head).get(key)
     return own if declared is None else declared if own is None else longer(key, own, declared)
 
 
-def _declared(state: State, shard: ShardId) -> Mapping[str, str]:
+def _declared(state: State, shard: ShardId, head: Head) -> Mapping[str, str]:
+    """Return the properties that are declared of the table as it is: an upgrade that died, or goes on, may have brought it further than the
+    ledger says."""
     name = live_collection(state, shard)
-    return {} if name is None else dict(state.entry(name).physical.properties)
+    if name is None:
+        return {}
+    announced = [step for intent in state.intents_of(shard) for step in intent.leads_to]
+    live = head.declaration(name)
+    # The furthest of those that are equally near: they differ in what is set here, and then it is as they are.
+    nearest = min([*reversed(announced), state.entry(name).physical], key=lambda step: len(live_differences(step, live)))
+    return dict(nearest.properties)
 
 
 def _own_settings(state: State, shard: ShardId, head: Head) -> tuple[tuple[str, str | None], ...]:
     """Return the settings that no release has made: those go with it."""
-    declared = _declared(state, shard)
+    declared = _declared(state, shard, head)
     return tuple((key, None if value == declared.get(key) else value) for key, value in _settings(head).items())
 
 

@@ -48,6 +48,31 @@ def test_a_pin_outlives_a_retention_that_goes_with_whoever_is_killed(tmp_path: P
     assert not commands.status(lake.env).drifted
 
 
+@pytest.mark.some(8)
+@pytest.mark.parametrize("at", range(40))
+@pytest.mark.parametrize("way", ["upgrade", "rollback"])
+def test_a_pin_that_goes_while_a_run_lies_dead_leaves_what_its_release_declares(tmp_path: Path, way: str, at: int) -> None:
+    declared = "interval 40 days"
+    lake = two_releases(tmp_path, PLAIN, f"CREATE TABLE t (id BIGINT, x INT) TBLPROPERTIES ('{LOG}' = '{declared}');", 'evolution("t")')
+    pin(lake.env, "t", "me", 9600)
+    if way == "rollback":
+        lake.upgrade(lake.second)
+    with contextlib.suppress(Crash):
+        if way == "upgrade":
+            commands.upgrade(lake.crashing_at(at), lake.second, jobs=no_spark)
+        else:
+            commands.rollback(lake.crashing_at(at), jobs=no_spark)
+    unpin(lake.env, "t", "me")
+    assert not commands.status(lake.env).drifted
+    with contextlib.suppress(NothingToRollBack):  # the first try had done it
+        commands.rollback(lake.env, jobs=no_spark)
+    lake.upgrade(lake.second)
+    assert kept(lake)[1] == declared
+    commands.rollback(lake.env, jobs=no_spark)
+    assert kept(lake) == (None, None)
+    assert not commands.status(lake.env).drifted
+
+
 def test_a_pin_outlives_a_deployment_that_is_given_up(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
     pin(lake.env, "t", "me", 1000)
