@@ -30,7 +30,7 @@ def require_environment(env: EnvironmentRoot, *, create: bool = False) -> None:
     missing = no_environment(env)
     if not create or _is_taken(missing):
         raise missing
-    missing.remains = (*missing.remains, *shard_folders(env.store(), env.SYSTEM_FOLDER))
+    missing.remains = (*missing.remains, *shard_folders(env))
     missing.inside = next((f"{env.location.uri}/{folder}" for folder in _folders(env) if _has_ledger(env, f"{folder}/")), None)
     if missing.remains or missing.inside is not None:
         raise missing

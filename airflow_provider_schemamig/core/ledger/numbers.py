@@ -77,23 +77,30 @@ def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterab
     except SchemamigError as error:
         notes.append(f"the audit log was not looked at: {error.message}")
     generations += _matched(_REPORT, store.names(f"{env.SYSTEM_FOLDER}/reports"))
-    folders = list(shard_folders(store, env.SYSTEM_FOLDER))
+    folders = list(shard_folders(env))
     generations += _matched(_SHARD, (folder.rpartition("/")[2] for folder in folders))
-    for uri in dict.fromkeys([*folders, *tables]):
+
+    def epochs_on(uri: str) -> list[Epoch] | str:
         try:
             table = env.table_store(uri)
-            if table.names("_delta_log"):
-                epochs += [version // EPOCH_STRIDE for version in fences(table).values()]
+            return [Epoch(version // EPOCH_STRIDE) for version in fences(table).values()] if table.names("_delta_log") else []
         except SchemamigError as error:
-            notes.append(f"the fence of {uri} was not looked at: {error.message}")
+            return f"the fence of {uri} was not looked at: {error.message}"
+
+    for found_on in env.each(epochs_on, dict.fromkeys([*folders, *tables])):
+        if isinstance(found_on, str):
+            notes.append(found_on)
+        else:
+            epochs += found_on
     return Numbers(max(generations), max(epochs), tuple(notes))
 
 
-def shard_folders(store: ReadStore, system_folder: str) -> Iterator[str]:
+def shard_folders(env: EnvironmentRoot) -> Iterator[str]:
     """Yield the keys of the folders below an environment's root whose name is one that we give to tables; nothing else is ours to judge."""
-    for collection in store.folders(""):
-        if collection != system_folder:
-            yield from (f"{collection}/{name}" for name in store.folders(collection) if is_shard_id(name))
+    store = env.store()
+    collections = [folder for folder in store.folders("") if folder != env.SYSTEM_FOLDER]
+    for collection, names in zip(collections, env.each(store.folders, collections), strict=True):
+        yield from (f"{collection}/{name}" for name in names if is_shard_id(name))
 
 
 def fences(table: ReadStore) -> dict[str, int]:

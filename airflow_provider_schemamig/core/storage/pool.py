@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -20,6 +21,19 @@ REQUESTS_AT_ONCE = 32
 LOCAL_SECONDS_ALONE = 0.02
 
 _inside = threading.local()
+
+
+class cached_request(cached_property[R]):
+    """Remember what a property found out by requests. Python 3.11's own has one lock for all objects of a class, so that threads which ask
+    of a table each would wait for each other; here two that ask of one object may both ask."""
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        name = str(self.attrname)
+        if name not in instance.__dict__:
+            instance.__dict__[name] = self.func(instance)
+        return instance.__dict__[name]
 
 
 @dataclass(frozen=True, slots=True)

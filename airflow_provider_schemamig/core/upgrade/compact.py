@@ -78,7 +78,7 @@ class Compaction:
 
 def schema_ages(env: EnvironmentRoot, state: State, collections: Sequence[CollectionName] = ()) -> tuple[SchemaAge, ...]:
     """Return the schema age of the named collections, or of all that have a table. Reads only. Raises UnknownCollection."""
-    found = (_look(env, state, name) for name in asked_for(state, collections or None))
+    found = env.each(lambda name: _look(env, state, name), asked_for(state, collections or None))
     return tuple(look.age for look in found if look is not None)
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from airflow_provider_schemamig.core.storage.pool import Pool
+from airflow_provider_schemamig.core.storage.pool import Pool, cached_request
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 
@@ -153,3 +153,21 @@ def test_a_pool_may_be_sent_to_another_process() -> None:
     pool = Pool(7)
     list(pool.map(str, range(3)))
     assert pickle.loads(pickle.dumps(pool)).at_once == 7
+
+
+class Asker:
+    """Asks when another thread asks, too."""
+
+    together = threading.Barrier(2)
+
+    @cached_request
+    def answer(self) -> int:
+        """Return who came, at the same time as another."""
+        return self.together.wait(timeout=20)
+
+
+def test_a_cached_request_is_made_side_by_side_with_those_of_other_objects_and_once() -> None:
+    askers = [Asker(), Asker()]
+    found = list(Pool(2).map(lambda asker: asker.answer, askers))
+    assert sorted(found) == [0, 1]
+    assert [asker.answer for asker in askers] == found

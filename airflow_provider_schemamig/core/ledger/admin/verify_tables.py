@@ -50,7 +50,7 @@ def verify_tables(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
     """
     for _ in range(_LOOKS):
         # Folders first: whoever makes one has written its row before, so a folder without a row is nobody's.
-        folders = tuple(shard_folders(reader.env.store(), reader.env.SYSTEM_FOLDER))
+        folders = tuple(shard_folders(reader.env))
         state = reader.state()
         found = tuple(_findings(reader.env, state, folders))
         if not found or reader.state().version == state.version:

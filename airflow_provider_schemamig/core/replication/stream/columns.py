@@ -7,7 +7,6 @@ are told apart.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.pool import cached_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Columns:
         made = provenance_of(commit)
         return made.action is not None and (not made.generation or made.generation in self._generations)
 
-    @functools.cached_property
+    @cached_request
     def _head(self) -> RawAction:
         """Return the table's metadata at the newest version."""
         return read_head(self._store, self._upto).metadata

@@ -159,9 +159,13 @@ def _settle_what_stays(leader: LeaderWriter, how: _How) -> int:
     found = [item for item in leader.env.each(lambda shard: _unless_refused(lambda: _fenced(leader, shard)), stale) if item is not None]
     leader.refresh()
     settled: list[tuple[Sequence[Intent], Sequence[Update]]] = []
-    for item in found:
+
+    def look(item: _Fenced) -> tuple[float, Sequence[Intent], Sequence[Update] | None]:
         started, intents = time.monotonic(), _stale_of(leader, item.shard)
         updates = _unless_refused(functools.partial(_settle_shard, leader, item, intents, how, may_change=False)) if intents else None
+        return started, intents, updates
+
+    for started, intents, updates in leader.env.each(look, found):
         if updates is not None:
             settled.append((intents, updates))
             leader.report("settle", intents[0].collection, None, started, len(settled), len(found))

@@ -79,9 +79,9 @@ def inside_tables(env: EnvironmentRoot, collections: Iterable[CollectionName]) -
     """Return a refusal for each collection whose new table would lie in the folder of a table: where an adopted one lies, or was left."""
     store, wanted = env.store(), sorted(set(collections))
     there = set(store.folders("")) if wanted else set()
-    return tuple(
-        InsideTable(collection=name, uri=env.location.child(name).uri) for name in wanted if name in there and store.names(f"{name}/{LOG}")
-    )
+    asked = [name for name in wanted if name in there]
+    logs = env.each(lambda name: store.names(f"{name}/{LOG}"), asked)
+    return tuple(InsideTable(collection=name, uri=env.location.child(name).uri) for name, log in zip(asked, logs, strict=True) if log)
 
 
 def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deployment, plan: Plan, listen: Listener) -> State:

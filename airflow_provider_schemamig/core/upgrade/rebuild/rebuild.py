@@ -111,7 +111,8 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
     places = _places(env, given)
     ends = shown_ends(env)
     found, left = _match(env, release, places, as_they_are, ends)
-    stores = {place.uri: fences(env.table_store(place.uri)) for place in places}
+    uris = [place.uri for place in places]
+    stores = dict(zip(uris, env.each(lambda uri: fences(env.table_store(uri)), uris), strict=True))
     env_id = _env_id(stores, state)
     numbers = highest_numbers(env, (), [place.uri for place in places])
     if numbers.is_exhausted:
@@ -141,11 +142,10 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
 
 def _places(env: EnvironmentRoot, given: Sequence[tuple[CollectionName, Location]]) -> tuple[_Place, ...]:
     """Return all tables in folders that have a name of ours, and those that are named."""
-    found = []
-    for folder in shard_folders(env.store(), env.SYSTEM_FOLDER):
-        head = head_or_none(env.table_store(folder))
-        if head is not None:
-            found.append(_Place(CollectionName(folder.partition("/")[0]), folder, head))
+    folders = tuple(shard_folders(env))
+    heads = env.each(lambda folder: head_or_none(env.table_store(folder)), folders)
+    looked = zip(folders, heads, strict=True)
+    found = [_Place(CollectionName(folder.partition("/")[0]), folder, head) for folder, head in looked if head is not None]
     refusals: list[SchemamigError] = []
     for collection, location in given:
         uri = _below(env, location)
@@ -173,12 +173,14 @@ def _match(
     """Match collections with tables, as ``adopt`` has them; return tables that are none's, too. Raises all that stands against it."""
     refusals: list[SchemamigError] = []
     found: list[FoundTable] = []
+    lasts = env.each(lambda place: last_release_commit(env.table_store(place.uri), place.head), places)
+    last = {place.uri: commit for place, commit in zip(places, lasts, strict=True)}
     taken, renamed = set(), {**_exchangeable(release, places, ends), **_renamed(release)}
     for collection, declaration in sorted((CollectionName(name), item) for name, item in release.declarations(release.version).items()):
         own = [place for place in places if place.collection == collection]
         open_ones = [place for place in own if place.is_named or place.head.sealed_for is None]
         is_seen = collection in as_they_are
-        unknown = [] if is_seen else [error for place in own if (error := _end_unknown(env, place, ends)) is not None]
+        unknown = [] if is_seen else [error for place in own if (error := _end_unknown(place, last[place.uri], ends)) is not None]
         if unknown:
             refusals += unknown
             continue
@@ -234,9 +236,8 @@ def _exchangeable(release: Release, places: Sequence[_Place], ends: AuditedEnds)
     }
 
 
-def _end_unknown(env: EnvironmentRoot, place: _Place, ends: AuditedEnds) -> e.EndUnknown | None:
-    """Return whether it may be on its way between two releases."""
-    last = last_release_commit(env.table_store(place.uri), place.head)
+def _end_unknown(place: _Place, last: ReleaseCommit | CleanedUp | None, ends: AuditedEnds) -> e.EndUnknown | None:
+    """Return whether it may be on its way between two releases. ``last``: what brought it to one."""
     ended = "the audit log does not show that this deployment, or its rollback, came to its end"
     match last:
         case ReleaseCommit() if not ends.show(last, place.collection):

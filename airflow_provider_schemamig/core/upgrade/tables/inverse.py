@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import may_have_files_since, nulls_since
@@ -42,6 +41,7 @@ from airflow_provider_schemamig.core.schema.model import Check, Declaration, Fie
 from airflow_provider_schemamig.core.schema.paths import join, parent_and_name
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.pool import cached_request
 from airflow_provider_schemamig.core.upgrade.tables.undeclared import UndeclaredBefore
 
 
@@ -233,7 +233,7 @@ class _Blocker:
         self._since = since
         self._before = before
 
-    @cached_property
+    @cached_request
     def files_came(self) -> bool:
         return may_have_files_since(self._store, self._since)
 

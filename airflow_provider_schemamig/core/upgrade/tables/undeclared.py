@@ -7,7 +7,6 @@ table's own log: the declaration of before would take it away.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
@@ -20,6 +19,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.retention import DEFAULT
 from airflow_provider_schemamig.core.schema.model import walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.pool import cached_request
 
 #: The action of commits that keep history for longer (``pins``).
 PINNED = "pin"
@@ -33,7 +33,7 @@ class UndeclaredBefore:
     def __init__(self, store: ReadStore, head: Head, collection: CollectionName, since: int) -> None:
         self._store, self._head, self._collection, self._since = store, head, collection, since
 
-    @cached_property
+    @cached_request
     def _then(self) -> Head | None:
         try:
             return read_head(self._store, self._since)

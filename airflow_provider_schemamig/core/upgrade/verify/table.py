@@ -22,6 +22,7 @@ from airflow_provider_schemamig.core.online.key_validation import Source
 from airflow_provider_schemamig.core.schema.element_states import ElementState
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import ReadStore
+from airflow_provider_schemamig.core.storage.pool import cached_request
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
@@ -83,7 +84,7 @@ class VerifiedTable:
         found = self.elements.get(element)
         return None if found is None else found.state is ElementState.PUBLIC
 
-    @cached_property
+    @cached_request
     def files(self) -> tuple[File, ...]:
         """Return the files of the table, by their ids. Raises what reading the log raises."""
         return tuple(file for _, file in sorted(_files(self.store, self.head.version).items()))
