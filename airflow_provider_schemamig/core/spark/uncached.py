@@ -21,7 +21,8 @@ def uncached_view(spark: SparkSession, uri: str, name: str) -> str:
     """Make a temporary view of a table that Spark reads anew with each statement, and return it as SQL names it.
 
     Whoever reads a table by its name gets the rows of ``.cache()`` that any session of the Spark application once called on it: as they
-    were then, and Delta does not see that the statement has read the table. A read of one version (``VERSION AS OF``) needs no such view.
+    were then, and Delta does not see that the statement has read the table. A read of one version (``VERSION AS OF``) needs no such view
+    as long as the version is what it was: where files are brought back under a living application, its caches go first (docs/runbook.md).
     """
     with session_settings(spark, {_TAKES_OPTIONS: "true"}):
         spark.read.option(_OPTION, "true").format("delta").load(spark_uri(uri)).createOrReplaceTempView(name)

@@ -114,8 +114,13 @@ def _properties(physical: Declaration, live: Declaration) -> Iterator[Drift]:
     found = dict(live.properties)
     yield from forgets(found)
     for key, value in physical.properties:
-        if found.get(key) != value and not (key in DEFAULT_HOURS and hours_of(key, found.get(key)) >= hours_of(key, value)):
+        if found.get(key) != value and not keeps_enough(key, found.get(key), value):
             yield Drift(f"property {key}", value, found.get(key, ABSENT))
+
+
+def keeps_enough(key: str, found: str | None, declared: str) -> bool:
+    """Return whether a property is one that keeps history, and for as long as declared or longer, as ``pin`` makes it."""
+    return key in DEFAULT_HOURS and hours_of(key, found) >= hours_of(key, declared)
 
 
 def forgets(properties: Mapping[str, str]) -> tuple[Drift, ...]:

@@ -158,7 +158,8 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
         step.check()
         if referred := tuple(_referred(state, foreign)):
             raise _cannot(env, state, foreign, referred)
-        return Taken(foreign, step.result, recorded(head.declaration(name), step.result), foreign.visible, step)
+        live = replace(head.declaration(name), properties=foreign.live.properties)  # what a pin asks for is not the release's
+        return Taken(foreign, step.result, recorded(live, step.result), foreign.visible, step)
     except CannotAccept:
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that

@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.schema.apply.declaration import apply
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import diff
-from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.schema.diff.drift import keeps_enough, live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.expressions.parse import column_references
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -98,8 +98,11 @@ def foreign_changes(state: State, collection: CollectionName, head: Head) -> For
     again = tuple(ColumnPath(difference.path) for difference in came_again(state, entry, head))
     if head.table_id == table_id and not live_differences(entry.physical, live) and not exchanged(entry, head) and not again:
         return None
-    known = {*dict(entry.physical.properties), FORGETS}
-    live = replace(live, properties=tuple((key, value) for key, value in live.properties if key in known))
+    declared = dict(entry.physical.properties)
+    # A retention that is longer than declared is no drift, so nobody has to accept or revert it: it may be a pin's.
+    longer = {key: value for key, value in declared.items() if keeps_enough(key, head.properties.get(key), value)}
+    found = {key: value for key, value in live.properties if key in declared or key == FORGETS} | longer
+    live = replace(live, properties=tuple(sorted(found.items())))
     return Foreign(entry, table_id, head, _comparable(entry.physical), _comparable(live), _renames(entry, head), again)
 
 

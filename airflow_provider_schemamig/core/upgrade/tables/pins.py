@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
-from airflow_provider_schemamig.core.ledger.rows import Pin
+from airflow_provider_schemamig.core.ledger.rows import Pin, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, is_done, known, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.undeclared import PINNED
 from airflow_provider_schemamig.core.user import user_name
@@ -197,13 +197,16 @@ def _declared_too(state: State, shard: ShardId, head: Head, key: str, own: str |
 def _declared(state: State, shard: ShardId, head: Head) -> Mapping[str, str]:
     """Return the properties that are declared of the table as it is: an upgrade that died, or goes on, may have brought it further than the
     ledger says."""
+    done = [intent for intent in state.intents_of(shard) if isinstance(intent, TransitionIntent) and is_done(state, intent, head)]
+    if done:
+        return dict(done[-1].after.properties)
     name = live_collection(state, shard)
-    if name is None:
-        return {}
+    if name is None:  # the hold of the release that retired it leads back to the schema that it had
+        last = [entry for entry in state.schemas_of(shard) if entry.rolled_back is None][-1:]
+        return dict(last[0].physical.properties) if last else {}
     announced = [step for intent in state.intents_of(shard) for step in intent.leads_to]
     live = head.declaration(name)
-    # The furthest of those that are equally near: they differ in what is set here, and then it is as they are.
-    nearest = min([*reversed(announced), state.entry(name).physical], key=lambda step: len(live_differences(step, live)))
+    nearest = min([state.entry(name).physical, *announced], key=lambda step: len(live_differences(step, live)))
     return dict(nearest.properties)
 
 

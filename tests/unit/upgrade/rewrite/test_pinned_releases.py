@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.ledger.rows import IntentKind
+from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
@@ -70,6 +72,65 @@ def test_a_pin_that_goes_while_a_run_lies_dead_leaves_what_its_release_declares(
     assert kept(lake)[1] == declared
     commands.rollback(lake.env, jobs=no_spark)
     assert kept(lake) == (None, None)
+    assert not commands.status(lake.env).drifted
+
+
+#: What is declared with 60 days before: the same for shorter, and nothing at all.
+SHORTER = {
+    "shorter": f"CREATE TABLE t (id BIGINT) TBLPROPERTIES ('{LOG}' = 'interval 40 days', '{FILES}' = 'interval 20 days');",
+    "none": PLAIN,
+}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("after", SHORTER.values(), ids=SHORTER)
+def test_a_pin_that_comes_where_an_upgrade_died_keeps_nothing_of_the_release_before(tmp_path: Path, after: str, moment: str) -> None:
+    """Before and after differ in nothing but for how long history is kept, and a pin asks for more than both."""
+    lake = two_releases(tmp_path, LONG, after, 'evolution("t")')
+
+    def die_at_its_commit(now: str, what: str, key: str) -> None:
+        if now == moment and any(intent.kind is IntentKind.EXPAND for intent in lake.state.intents.values()):
+            raise Crash(key)
+
+    with pytest.raises(Crash):
+        commands.upgrade(replace(lake.env, on_write=die_at_its_commit), lake.second, jobs=no_spark)
+    pin(lake.env, "t", "me", 9600)
+    for task in (commands.expand, commands.change, commands.cutover):
+        task(lake.env, Generation(2), jobs=no_spark)
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == (("interval 20 days", "interval 40 days") if after != PLAIN else (None, None))
+    commands.rollback(lake.env, jobs=no_spark)
+    assert kept(lake) == ("interval 60 days", "interval 60 days")
+
+
+#: What takes the table away, which its hold keeps as it was.
+TAKEN_AWAY = {
+    "replaced": (LONG.replace("id BIGINT", "id STRING"), 'replacement("t")'),
+    "removed": ("CREATE TABLE other (id BIGINT);", 'removal("t")'),
+}
+
+
+@pytest.mark.parametrize("schema, step", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
+def test_a_pin_that_goes_in_the_hold_leaves_what_the_release_before_declares(tmp_path: Path, schema: str, step: str) -> None:
+    lake = two_releases(tmp_path, LONG, schema, step)
+    path = lake.path("t")
+    pin(lake.env, "t", "me", 9600)
+    lake.upgrade(lake.second)
+    unpin(lake.env, "t", "me")
+    assert foreign.metadata(path)["configuration"][LOG] == "interval 60 days"
+    commands.rollback(lake.env, jobs=no_spark)
+    assert kept(lake) == ("interval 60 days", "interval 60 days")
+    assert not commands.status(lake.env).drifted
+
+
+def test_what_a_pin_asks_for_is_not_accepted_into_the_release(tmp_path: Path) -> None:
+    lake = two_releases(tmp_path, LONG, LONG, "")
+    pin(lake.env, "t", "me", 9600)
+    foreign.add_column(lake.path("t"), "z")
+    [taken] = commands.accept(lake.env, lake.first).to_json()["accepted"]
+    assert [change["text"] for change in taken["changes"]] == ["add z STRING"]
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == ("interval 60 days", "interval 60 days")
     assert not commands.status(lake.env).drifted
 
 
