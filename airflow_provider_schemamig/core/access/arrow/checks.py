@@ -32,8 +32,11 @@ _SYMBOLS = frozenset(["=", "<>", "!=", "<", "<=", ">", ">=", "(", ")", ",", "-"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: What is no column to one of the two, where Spark finds one of the name, unless it is quoted: functions that need no parentheses, and
 #: words that DataFusion takes for the beginning of something else.
-_FUNCTIONS = WITHOUT_PARENTHESES | {"current_time", "current_catalog", "current_role", "current_schema", "localtime"}
-_NO_NAMES = _FUNCTIONS | {"all", "any", "exists", "interval", "some", "struct", "trim"}
+_NO_NAMES = (
+    WITHOUT_PARENTHESES
+    | {"current_time", "current_catalog", "current_role", "current_schema", "localtime"}
+    | {"all", "any", "exists", "interval", "some", "struct", "trim"}
+)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _GREATEST = 2**63 - 1
 

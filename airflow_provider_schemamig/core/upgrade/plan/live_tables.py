@@ -285,10 +285,15 @@ def drift_found(state: State, collection: CollectionName, head: Head) -> DriftFo
     return drift_refusal(state, collection, found, made_anew=head.is_another) if found else None
 
 
-def check_as_recorded(state: State, collection: CollectionName, head: Head) -> None:
-    """Raise DriftFound for a table that is not as recorded. A seal that a lost history knows of is no reason."""
+def drift_but_seal(state: State, collection: CollectionName, head: Head) -> DriftFound | None:
+    """Return the refusal of a live table that is not as recorded; None if it is, or if all is a seal that a lost history knows of."""
     drift = drift_found(state, collection, head)
-    if drift is not None and not drift.only_sealed:
+    return None if drift is None or drift.only_sealed else drift
+
+
+def check_as_recorded(state: State, collection: CollectionName, head: Head) -> None:
+    """Raise DriftFound as ``drift_but_seal`` returns it."""
+    if (drift := drift_but_seal(state, collection, head)) is not None:
         raise drift
 
 

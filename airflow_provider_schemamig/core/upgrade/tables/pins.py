@@ -166,9 +166,9 @@ def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequenc
     hours = max((found.hours for found in pins if not found.given_up), default=0)
     configuration = dict(head.metadata.get("configuration") or {})
     asked = {interval_of(count) for count in _asked(pins)}
-    wanted = {}
+    wanted, declared = {}, _declared(state, shard, head)
     for key, before in pins[0].properties:
-        now, own = configuration.get(key), _declared_too(state, shard, head, key, before)
+        now, own = configuration.get(key), _declared_too(declared, key, before)
         # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
         wanted[key] = lengthened(key, own if not only_raise and (now == before or now in asked) else now, hours)
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
@@ -188,10 +188,10 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
     return tuple(sorted({*hours, *(count for found in pins for count in found.asked)}))
 
 
-def _declared_too(state: State, shard: ShardId, head: Head, key: str, own: str | None) -> str | None:
-    """Return the table's own setting, or what the release that the table is at declares, if that is longer."""
-    declared = _declared(state, shard, head).get(key)
-    return own if declared is None else declared if own is None else longer(key, own, declared)
+def _declared_too(declared: Mapping[str, str], key: str, own: str | None) -> str | None:
+    """Return the table's own setting, or what is ``declared``, if that is longer."""
+    wanted = declared.get(key)
+    return own if wanted is None else wanted if own is None else longer(key, own, wanted)
 
 
 def _declared(state: State, shard: ShardId, head: Head) -> Mapping[str, str]:

@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, drift_found, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, drift_but_seal, head_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, raise_refusals
@@ -58,8 +58,8 @@ def shards_to_seal(leader: LeaderView, stages: Sequence[s.Seal]) -> dict[Collect
     shards = {name: leader.state.objects[name].shard for name in names}
     heads = leader.env.each(lambda shard: head_or_none(table_store(leader.env, leader.state, shard)), shards.values())
     found = {name: head for name, head in zip(shards, heads, strict=True) if head is not None}
-    drifts = (drift_found(leader.state, name, head) for name, head in found.items())
-    raise_refusals([drift for drift in drifts if drift is not None and not drift.only_sealed])  # one of a lost history is sealed anew
+    drifts = (drift_but_seal(leader.state, name, head) for name, head in found.items())  # one of a lost history is sealed anew
+    raise_refusals([drift for drift in drifts if drift is not None])
     return {name: shards[name] for name in found}
 
 
