@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_schemamig.core.ledger.rows import Control, Pin
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.upgrade.context import controls
+from airflow_provider_schemamig.core.upgrade.verify.findings import Verified
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from tests.support.airflow.fake_verbs import FakeVerbs, install
 from tests.support.airflow.forms import SAID
@@ -101,8 +102,7 @@ def test_what_the_form_refuses_the_server_refuses_too(page: Any) -> None:
 def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch, dag_id: str) -> None:
     monkeypatch.setattr(SchemamigHook, "environment", property(lambda hook: f"opened {hook.schemamig_conn_id}"))
     verbs: Any = install(monkeypatch, FakeVerbs(due=False))
-    consistent = SimpleNamespace(unasked=(), findings=(), kept=())
-    verbs.verify_environment = verbs.watch_keys = lambda *arguments: consistent
+    verbs.verify_environment = verbs.watch_keys = lambda *arguments: Verified()
     verbs.restore_rows = lambda *ends, **options: SimpleNamespace(version=1, table_version=2, rows=3)
     verbs.collections = ()
     for name in ("pause", "postpone", "resume", "throttle", "force"):
