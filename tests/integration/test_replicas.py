@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
@@ -17,6 +18,7 @@ from airflow_provider_schemamig.core.replication.model import PauseReason, Strea
 from airflow_provider_schemamig.core.replication.replicate import replicate_once
 from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.spark.runners import EmbeddedRunner, Job
+from tests.support.rows import tables
 from tests.support.spark.lake import SparkLake
 from tests.support.upgrades import releases
 
@@ -189,3 +191,16 @@ def test_a_row_that_stays_keeps_what_only_the_target_has(spark: SparkSession, tm
     kept, new = {"of-t": "kept", "m": 8}, {"of-t": None, "m": 7}
     wanted = [{"line": "l", "n": 1, **kept}, {"line": "l", "n": 1, **kept}, {"line": "m", "n": 2, **kept}, {"line": "z", "n": 3, **new}]
     assert rows(b, LINES) == sorted(map(str, wanted))
+
+
+@pytest.mark.some(1, of="updates by delta-rs")
+@pytest.mark.parametrize("feed", ["true", "false"])
+def test_an_update_by_delta_rs_that_makes_two_rows_equal_is_brought(two: tuple[SparkLake, SparkLake, Path], feed: str) -> None:
+    """It leaves the row out of its change data."""
+    a, b, _ = two
+    tables.set_property(a.folder(LINES), "delta.enableChangeDataFeed", feed)
+    a.sql("INSERT INTO {lines} SELECT /*+ COALESCE(1) */ * FROM VALUES ('a', 1), ('b', 1), ('c', 1)")
+    bring(a, b, LINES)
+    DeltaTable(a.folder(LINES)).update({"line": "'b'"}, predicate="line = 'a'")
+    assert bring(a, b, LINES)[LINES].error is None
+    assert rows(b, LINES) == rows(a, LINES)

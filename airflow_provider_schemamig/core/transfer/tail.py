@@ -1,6 +1,7 @@
 """The tail of a rewrite: what was committed to the source since the copy, brought into the target.
 
-By change data feed where it was on all the time, else by the difference of the files of two versions, which needs neither feed nor key.
+By change data feed where it was on all the time and nobody left rows out of it, else by the difference of the files of two versions, which
+needs neither feed nor key.
 """
 
 from __future__ import annotations
@@ -144,9 +145,9 @@ def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last
 @contextlib.contextmanager
 def _changes(env: EnvironmentRoot, transfer: RowTransfer, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
     """Yield the request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
-    only_new = not difference.removed
+    by_feed = bool(difference.removed) and difference.feed_is_whole
     shown = read_head(transfer.source_store(env), hi if transfer.shown_at is None else transfer.shown_at)
-    if not only_new and not any(_new_schemas(env, transfer, lo, hi)) and has_cdf(transfer.source_store(env), lo, hi):
+    if by_feed and not any(_new_schemas(env, transfer, lo, hi)) and has_cdf(transfer.source_store(env), lo, hi):
         yield {"kind": "cdf", "uri": env.table_location(transfer.source_uri).uri, "from": lo + 1, "to": hi}
         return
     with contextlib.ExitStack() as stack:

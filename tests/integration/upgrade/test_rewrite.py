@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
@@ -114,6 +115,22 @@ def test_rewrite_there_and_back_and_there_again(lake: SparkLake, releases: tuple
     lake.check("1.1.0")
     assert shape(lake, "SELECT year FROM {planes} WHERE tailnum = 'N10'") == ["Row(year=1903)"]
     assert Generation(4) not in lake.state.deployments
+
+
+@pytest.mark.some(1, of="updates by delta-rs")
+def test_rewrite_back_brings_an_update_by_delta_rs_that_makes_two_rows_equal(lake: SparkLake, tmp_path: Path) -> None:
+    """It leaves the row out of its change data."""
+    product = Product(tmp_path / "product")
+    fed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    steps = """rewrite("log", up="SELECT line, CAST(n AS BIGINT) AS n FROM {log}", down="SELECT line, CAST(n AS INT) AS n FROM {log}")"""
+    lake.upgrade(product.release("1.0.0", f"CREATE TABLE log (line STRING, n INT) {fed};\n"))
+    lake.sql("INSERT INTO {log} VALUES ('a', 1), ('b', 1), ('c', 1)")
+    lake.upgrade(product.release("1.1.0", f"CREATE TABLE log (line STRING, n BIGINT) {fed};\n", steps))
+    lake.sql("OPTIMIZE {log}")
+    DeltaTable(lake.folder("log")).update({"line": "'b'"}, predicate="line = 'a'")
+    written = shape(lake, "SELECT line FROM {log}")
+    commands.rollback(lake.env, jobs=EmbeddedRunner)
+    assert shape(lake, "SELECT line FROM {log}") == written
 
 
 @pytest.mark.soak

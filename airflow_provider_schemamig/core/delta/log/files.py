@@ -34,12 +34,14 @@ _NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 class FileDifference:
     """``add`` actions whose rows, ``added`` minus ``removed``, are the net change between two versions, each sorted by path.
 
-    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail.
+    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``feed_is_whole``: whether the
+    change data that these commits wrote, if any, has all of their rows.
     """
 
     added: tuple[RawAction, ...]
     removed: tuple[RawAction, ...]
     changed: bool
+    feed_is_whole: bool
 
 
 def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
@@ -93,8 +95,9 @@ def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
         before, after = active_files(store, lo), active_files(store, hi)
         added = [after[file] for file in after.keys() - before.keys()]
         removed = [before[file] for file in before.keys() - after.keys()]
-        return FileDifference(_by_path(added), _by_path(removed), replay.changed)
-    return FileDifference(_by_path(replay.added.values()), _by_path(_complete(store, lo, replay)), replay.changed)
+        return FileDifference(_by_path(added), _by_path(removed), replay.changed, replay.feed_is_whole)
+    removed = list(_complete(store, lo, replay))
+    return FileDifference(_by_path(replay.added.values()), _by_path(removed), replay.changed, replay.feed_is_whole)
 
 
 def batches(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
@@ -145,8 +148,10 @@ class _Replay:
     seen: dict[FileId, RawAction] = field(default_factory=dict)
     changed: bool = False
     plain: bool = True
+    feed_is_whole: bool = True
 
     def take(self, commit: LogCommit) -> None:
+        self.feed_is_whole = self.feed_is_whole and not _leaves_rows_out(commit)
         adds = {file_id(add): add for add in commit.adds}
         removes = {file_id(remove): remove for remove in commit.removes}
         self.seen.update(adds)
@@ -171,6 +176,12 @@ class _Replay:
             if other.pop(file, None) is None:
                 self.plain = self.plain and file not in to
                 to[file] = action
+
+
+def _leaves_rows_out(commit: LogCommit) -> bool:
+    """Return whether it is an UPDATE by delta-rs, up to 1.6 at least: a row that becomes equal to another one of the table goes out of its
+    change data, and does not come in."""
+    return commit.info.get("operation") == "UPDATE" and str(commit.info.get("engineInfo", "")).startswith("delta-rs")
 
 
 def _changes_rows(action: RawAction) -> bool:

@@ -187,7 +187,7 @@ def _added(batch: EventBatch) -> list[Field]:
 def _changes(source: EventTable, since: int, scratch: EnvironmentRoot, span: Span, difference: FileDifference) -> Iterator[dict[str, Any]]:
     """Yield the request's ``changes``, read with the schema of their time."""
     upto = source.head.version
-    if difference.removed and feed_serves(source.store, since, upto):
+    if feed_serves(source.store, since, upto, difference):
         yield {"kind": "cdf", "uri": source.uri, "from": since + 1, "to": upto}
         return
     # With what is the target's alone: nothing is ever written to the origin.

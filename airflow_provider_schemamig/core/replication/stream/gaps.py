@@ -16,7 +16,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.actions import RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
-from airflow_provider_schemamig.core.delta.log.files import file_difference, records_changes
+from airflow_provider_schemamig.core.delta.log.files import FileDifference, file_difference, records_changes
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import commit_key, list_log
 from airflow_provider_schemamig.core.ledger.state import State
@@ -77,11 +77,14 @@ def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEv
     return _warning(age_of(store, read_head(store), found.seen, now), found.seen + 1)
 
 
-def feed_serves(store: ReadStore, lo: int, hi: int) -> bool:
+def feed_serves(store: ReadStore, lo: int, hi: int, difference: FileDifference) -> bool:
     """Return whether the change data feed tells what the commits after ``lo`` up to ``hi``, all under one metaData, changed, as it was.
 
-    It does if it was on, and the table still has their schema: Spark reads change data with its newest. Raises LogTruncated.
+    It does if it was on, nobody left rows out of it, and the table still has their schema: Spark reads change data with its newest. Not
+    asked for where files only came (``difference``). Raises LogTruncated.
     """
+    if not difference.removed or not difference.feed_is_whole:
+        return False
     at = read_head(store, hi).metadata
     return lo < hi and records_changes(at) and at["schemaString"] == read_head(store).metadata["schemaString"]
 
@@ -96,7 +99,7 @@ def _check_files(store: ReadStore, batch: EventBatch) -> None:
 def _needed(store: ReadStore, lo: int, hi: int) -> Iterator[str]:
     """Yield the files that say what changed, oldest commits first; those elsewhere (of a shallow clone) are left out."""
     difference = file_difference(store, lo, hi)
-    by_feed = bool(difference.removed) and feed_serves(store, lo, hi)
+    by_feed = feed_serves(store, lo, hi, difference)
     wanted = {file_id(file) for file in (*difference.removed, *difference.added)}
     for commit in commits(store, lo, hi):
         files: list[RawAction] = [*commit.removes, *commit.adds]

@@ -7,14 +7,16 @@ import json
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -315,6 +317,44 @@ def test_the_feed_must_be_on_for_the_whole_range(store: Store, lo: int, hi: int,
     write(store, 6, add_file("6"))
     write(store, 7, switched["true"])
     assert has_cdf(store, lo, hi) is on
+
+
+def update(table: DeltaTable, value: str) -> None:
+    table.update({"line": f"'{value}'"}, predicate="line = 'a'")
+
+
+def merge(table: DeltaTable) -> None:
+    source = pa.table({"line": ["a"], "to": ["b"]})
+    merger = table.merge(source, "t.line = s.line", source_alias="s", target_alias="t")
+    merger.when_matched_update({"line": "s.to"}).execute()
+
+
+@pytest.mark.parametrize(
+    "act, lacks",
+    [
+        (partial(update, value="b"), {"b": 1}),  # as another row is
+        (partial(update, value="z"), {}),
+        (merge, {}),
+        (partial(DeltaTable.delete, predicate="line = 'b'"), {}),
+    ],
+    ids=["update to an equal row", "update to a new row", "merge", "delete"],
+)
+def test_what_the_feed_of_delta_rs_lacks(tmp_path: Path, act: Callable[[DeltaTable], object], lacks: dict[str, int]) -> None:
+    def rows() -> Counter[str]:
+        return Counter(DeltaTable(tmp_path).to_pyarrow_table()["line"].to_pylist())
+
+    write_deltalake(tmp_path, pa.table({"line": ["a", "b", "b", "c"]}), configuration={CDF: "true"})
+    before = rows()
+    act(DeltaTable(tmp_path))
+    changed = Counter(rows())
+    changed.subtract(before)
+    feed = pa.table(DeltaTable(tmp_path).load_cdf(starting_version=1))
+    for line, kind in zip(feed["line"].to_pylist(), feed["_change_type"].to_pylist(), strict=True):
+        changed[line] -= 1 if kind in ("insert", "update_postimage") else -1
+    assert {line: count for line, count in changed.items() if count} == lacks
+    difference = file_difference(table_store(tmp_path), 0, 1)
+    assert difference.feed_is_whole <= (not lacks)
+    assert difference.feed_is_whole is ("UPDATE" not in str(DeltaTable(tmp_path).history(1)))
 
 
 def paths(files: Sequence[RawAction]) -> list[str]:

@@ -11,11 +11,12 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core.delta.errors import TableMissing
+from airflow_provider_schemamig.core.delta.log.files import file_difference
 from airflow_provider_schemamig.core.names import ShardId
 from airflow_provider_schemamig.core.replication.errors import ChangeDataVacuumed, ChangeFeedOff, GapError, LogCleaned, OriginReplaced
 from airflow_provider_schemamig.core.replication.stream import gaps
 from airflow_provider_schemamig.core.replication.stream.events import next_events
-from airflow_provider_schemamig.core.replication.stream.gaps import check_gap, feed_serves
+from airflow_provider_schemamig.core.replication.stream.gaps import check_gap
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES
 from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.core.upgrade.drift.accept import accept
@@ -262,17 +263,33 @@ def test_no_poll_asks_for_more_files_than_it_should(origin: Origin, monkeypatch:
         check(origin, 1)
 
 
-def test_the_feed_serves_only_rows_of_the_newest_schema(origin: Origin) -> None:
+def feed_serves(origin: Origin, lo: int, hi: int) -> bool:
     store = origin.lake.env.table_store(origin.lake.state.shards[origin.shard].uri)
+    return gaps.feed_serves(store, lo, hi, file_difference(store, lo, hi))
+
+
+def test_the_feed_serves_only_rows_of_the_newest_schema(origin: Origin) -> None:
     origin.insert(1)
     on = tables.enable_change_data(origin.path)
     version = origin.update(1)
-    assert feed_serves(store, on, version)
-    assert feed_serves(store, on - 1, version)
+    assert feed_serves(origin, on, version)
+    assert feed_serves(origin, on - 1, version)
     origin.lake.upgrade(origin.lake.second)
-    assert not feed_serves(store, on, version)
+    assert not feed_serves(origin, on, version)
     origin.insert(2)
-    assert feed_serves(store, origin.newest - 1, origin.newest)
+    version = origin.update(2)
+    assert feed_serves(origin, version - 1, version)
+
+
+def test_the_feed_serves_not_where_files_only_came_or_delta_rs_left_rows_out(origin: Origin) -> None:
+    tables.enable_change_data(origin.path)
+    version = origin.insert(1, 2)
+    assert not feed_serves(origin, version - 1, version)
+    DeltaTable(origin.path).update({"x": "1"}, predicate="id = 2")
+    assert not feed_serves(origin, version, version + 1)
+    DeltaTable(origin.path).delete("id = 1")
+    assert feed_serves(origin, version + 1, version + 2)
+    assert not feed_serves(origin, version, version + 2)
 
 
 # --- while there is time -------------------------------------------------------------------------------------------------------------
