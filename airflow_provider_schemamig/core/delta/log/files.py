@@ -34,14 +34,14 @@ _NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 class FileDifference:
     """``add`` actions whose rows, ``added`` minus ``removed``, are the net change between two versions, each sorted by path.
 
-    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``feed_is_whole``: whether the
+    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``change_data_is_complete``: whether the
     change data that these commits wrote, if any, has all of their rows.
     """
 
     added: tuple[RawAction, ...]
     removed: tuple[RawAction, ...]
     changed: bool
-    feed_is_whole: bool
+    change_data_is_complete: bool
 
 
 def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
@@ -95,9 +95,9 @@ def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
         before, after = active_files(store, lo), active_files(store, hi)
         added = [after[file] for file in after.keys() - before.keys()]
         removed = [before[file] for file in before.keys() - after.keys()]
-        return FileDifference(_by_path(added), _by_path(removed), replay.changed, replay.feed_is_whole)
+        return FileDifference(_by_path(added), _by_path(removed), replay.changed, replay.change_data_is_complete)
     removed = list(_complete(store, lo, replay))
-    return FileDifference(_by_path(replay.added.values()), _by_path(removed), replay.changed, replay.feed_is_whole)
+    return FileDifference(_by_path(replay.added.values()), _by_path(removed), replay.changed, replay.change_data_is_complete)
 
 
 def batches(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
@@ -148,10 +148,10 @@ class _Replay:
     seen: dict[FileId, RawAction] = field(default_factory=dict)
     changed: bool = False
     plain: bool = True
-    feed_is_whole: bool = True
+    change_data_is_complete: bool = True
 
     def take(self, commit: LogCommit) -> None:
-        self.feed_is_whole = self.feed_is_whole and not _leaves_rows_out(commit)
+        self.change_data_is_complete = self.change_data_is_complete and not _leaves_rows_out(commit)
         adds = {file_id(add): add for add in commit.adds}
         removes = {file_id(remove): remove for remove in commit.removes}
         self.seen.update(adds)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pendulum
 
@@ -26,7 +27,15 @@ from airflow_provider_schemamig.core.ledger.rows import Pin, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, check_label
-from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG, forgets_too_early, interval_of, lengthened, longer
+from airflow_provider_schemamig.core.schema.delta_rules.retention import (
+    DEFAULT_HOURS,
+    FILES,
+    LOG,
+    forgets_too_early,
+    interval_of,
+    lengthened,
+    longer,
+)
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -86,10 +95,9 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
     """Put the table's settings back, or to what the other pins ask for; the row goes last."""
 
     def give_up(state: State) -> Sequence[Update]:
-        head = look_or_none(table_store(env, state, pinned.shard)) if pinned.shard in state.shards else None
         return [
             Put(replace(found, given_up=found.given_up or found.holder == pinned.holder))
-            for found in _as_set_since(state, pinned.shard, head)
+            for found in _as_set_since(state, pinned.shard, _head(env, state, pinned.shard))
         ]
 
     ledger.transact(give_up)
@@ -108,11 +116,22 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
 def keep_pinned(leader: LeaderWriter, shards: Iterable[ShardId]) -> None:
     """Raise tables again whose retention a commit of ours has set, or taken away, below what their pins ask for.
 
-    Before the ledger has that commit: what dies in between comes by here again.
+    What somebody else has set since is written down first: the table shows it no longer. Before the ledger has that commit: what dies in
+    between comes by here again.
     """
     for shard in shards:
         if pins_of(leader.state, shard):
+            leader.ledger.transact(partial(_set_since, leader.env, shard))
             _set_retention(leader.env, leader.ledger, shard, only_raise=True)
+
+
+def _set_since(env: EnvironmentRoot, shard: ShardId, state: State) -> Sequence[Update]:
+    known = _as_set_since(state, shard, _head(env, state, shard))
+    return [Put(found) for found in known if found != state.pins[found.shard, found.holder]]
+
+
+def _head(env: EnvironmentRoot, state: State, shard: ShardId) -> Head | None:
+    return look_or_none(table_store(env, state, shard)) if shard in state.shards else None
 
 
 def pins_of(state: State, shard: ShardId) -> list[Pin]:
@@ -172,8 +191,10 @@ def _apply(store: Store, state: State, shard: ShardId, head: Head, pins: Sequenc
         # A setting that is neither of before nor a pin's was made by somebody else since, and stays.
         wanted[key] = lengthened(key, own if not only_raise and (now == before or now in asked) else now, hours)
     after = {key: value for key, value in {**configuration, **wanted}.items() if value is not None}
-    if not hours and forgets_too_early(after) and not forgets_too_early(configuration):
-        wanted[LOG] = after[LOG] = after[FILES]  # a release declared its files' while the log was pinned
+    was_too_early = forgets_too_early({key: before for key, before in pins[0].properties if before is not None})
+    if not hours and forgets_too_early(after) and not forgets_too_early(configuration) and not was_too_early:
+        # A release declared its files' while the log was pinned.
+        wanted[LOG] = after[LOG] = after.get(FILES, interval_of(int(DEFAULT_HOURS[FILES])))
     if after == configuration:
         return
     leader = state.leader

@@ -175,6 +175,49 @@ def test_a_pinned_table_takes_a_release_that_says_something_of_the_log_alone(tmp
     assert not commands.status(lake.env).drifted
 
 
+@pytest.mark.parametrize("days", [(20, 60), (2, 3), (50, 50)])
+@pytest.mark.parametrize("work", ["upgrade", "rollback", "contract", "revert", "killed upgrade"])
+def test_what_somebody_sets_of_a_pinned_table_is_left_also_where_a_commit_came_in_between(
+    tmp_path: Path, work: str, days: tuple[int, int]
+) -> None:
+    lake = two_releases(tmp_path, PLAIN, "CREATE TABLE t (id BIGINT, x INT);", 'evolution("t")')
+    if work in ("rollback", "contract"):
+        lake.upgrade(lake.second)
+    pin(lake.env, "t", "me", 2000)
+    own = f"interval {days[0]} days", f"interval {days[1]} days"
+    for key, value in zip((FILES, LOG), own, strict=True):
+        foreign.set_property(lake.path("t"), key, value)
+    match work:
+        case "upgrade":
+            lake.upgrade(lake.second)
+        case "rollback":
+            commands.rollback(lake.env, jobs=no_spark)
+        case "contract":
+            commands.contract(lake.env, at_once=True)
+        case "revert":
+            foreign.add_column(lake.path("t"), "theirs")
+            commands.revert(lake.env, "t")
+        case "killed upgrade":
+            with contextlib.suppress(Crash):
+                commands.upgrade(lake.crashing_at(16), lake.second, jobs=no_spark)
+            lake.upgrade(lake.second)
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == own
+    assert not commands.status(lake.env).drifted
+
+
+@pytest.mark.parametrize("days", [1, 6, 7])
+def test_a_log_that_was_kept_for_less_time_than_its_files_before_a_pin_is_so_again(tmp_path: Path, days: int) -> None:
+    lake = two_releases(tmp_path, PLAIN, "CREATE TABLE t (id BIGINT, x INT);", 'evolution("t")')
+    foreign.set_property(lake.path("t"), LOG, f"interval {days} days")
+    pin(lake.env, "t", "me", 400)
+    assert kept(lake) == ("interval 400 hours", "interval 400 hours")
+    lake.upgrade(lake.second)
+    unpin(lake.env, "t", "me")
+    assert kept(lake) == (None, f"interval {days} days")
+    assert not lake.state.pins
+
+
 def test_a_pin_keeps_what_was_the_tables_own_before_a_release_declared_it(tmp_path: Path) -> None:
     lake = two_releases(tmp_path, PLAIN, LONG, 'evolution("t")')
     for key in (LOG, FILES):
