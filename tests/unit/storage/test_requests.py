@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.admin.backup import backup, restore
 from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_tables
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
@@ -108,3 +110,23 @@ def test_verify_of_ledger_and_tables(lake: Lake) -> None:
     lake.upgrade(lake.release("1.1.0", ", w STRING", does=EVOLVES))
     within(lake.count(lambda: verify_tables(LedgerReader(lake.env))), 5, 30)
     within(lake.count(lambda: commands.verify_environment(lake.env, without_spark)), 5, 30)
+
+
+def test_tables_that_are_adopted_and_planned_of(lake: Lake, tmp_path: Path) -> None:
+    """What their heads are is known from then on."""
+    state, other = LedgerReader(lake.env).state(), Environment.open(lake.uri.replace("/lake", "/adopted"))
+    given = [(name, f"{lake.uri}/{state.shards[item.shard].uri}") for name, item in state.objects.items()]
+    within(lake.count(lambda: commands.adopt(other, tmp_path / "new", given, create=True)), 4, 60)
+    other = Environment.open(other.location.uri)
+    within(lake.count(lambda: commands.plan(other, tmp_path / "new")), 1.2, 15)
+
+
+def test_a_backup_and_its_way_back(lake: Lake) -> None:
+    """The ledger's files are copied side by side, of which each takes two requests and more."""
+    for number in range(1, 6):
+        lake.upgrade(lake.release(f"1.{number}.0", "".join(f", w{i} STRING" for i in range(number)), does=EVOLVES), hold=timedelta(0))
+    place = lake.uri.replace("/lake", "/backup")
+    found = lake.count(lambda: backup(lake.env, place))
+    assert found.one_by_one <= 20, found
+    found = lake.count(lambda: restore(Environment.open(lake.uri.replace("/lake", "/again")), place))
+    assert found.one_by_one <= 90, found  # the log is put from its end backwards

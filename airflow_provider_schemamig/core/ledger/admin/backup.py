@@ -54,19 +54,23 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
     target = place.store()
     _check_free(place, env, folder)
     source = env.store()
-    checksums = {}
     keys = list(_keys(reader, source, version))
     if target.exists(_MANIFEST):
         made = _manifest(target, folder)
         if (made.version, made.uri, set(made.checksums)) != (version, env.location.uri, {*keys}):
             raise _taken(folder)
-    for key in keys:  # before anything is written
+
+    def check(key: str) -> None:
         if target.exists(_kept_as(key)) and target.get(_kept_as(key)) != _of_the_ledger(source, key):
             raise _of_something_else(folder, key)
-    for key in keys:
+
+    def copy(key: str) -> str:
         data = _of_the_ledger(source, key)
         _put(target, _kept_as(key), data, _of_something_else(folder, key))
-        checksums[key] = hashlib.sha256(data).hexdigest()
+        return hashlib.sha256(data).hexdigest()
+
+    env.for_each(check, keys)  # before anything is written
+    checksums = dict(zip(keys, env.each(copy, keys), strict=True))
     manifest = {"version": version, "uri": env.location.uri, "files": checksums}
     _put(target, _MANIFEST, canonical(manifest).encode(), _taken(folder))
     found = check_rows(env, version, rows)
@@ -116,21 +120,24 @@ def restore(env: EnvironmentRoot, folder: str) -> RestoredLedger:
     source = EnvironmentRoot.open(folder, env.options).store()
     manifest = _manifest(source, folder)
     store = env.store()
-    for key, checksum in manifest.checksums.items():  # all of it is read before anything is written
-        _checked(source, folder, key, checksum)
-    _check_content(store, manifest.checksums, folder)
+
+    def kept(key: str) -> bytes:
+        return _checked(source, folder, key, manifest.checksums[key])
+
+    env.for_each(kept, manifest.checksums)  # all of it is read before anything is written
+    _check_content(env, store, manifest.checksums, folder)
     made = FirstCommit({}, ())
     if manifest.first_commit not in _begun(env, store, manifest, folder):
-        made = first_commit_after(
-            env, manifest.version, {key: _checked(source, folder, key, manifest.checksums[key]) for key in manifest.ledger}
-        )
+        files = dict(zip(manifest.ledger, env.each(kept, manifest.ledger), strict=True))
+        made = first_commit_after(env, manifest.version, files)
 
     def data_of(key: str) -> bytes:
-        return made.files[key] if key in made.files else _checked(source, folder, key, manifest.checksums[key])
+        return made.files[key] if key in made.files else kept(key)
 
-    for key in sorted({*manifest.checksums, *made.files}):
-        if not key.startswith(LOG):
-            _put(store, key, data_of(key), _other_content(folder, key))
+    def put(key: str) -> None:
+        _put(store, key, data_of(key), _other_content(folder, key))
+
+    env.for_each(put, [key for key in sorted({*manifest.checksums, *made.files}) if not key.startswith(LOG)])
     _put_log(env, store, manifest, folder, data_of)
     given_out = LedgerReader(env).state().given_out
     assert given_out is not None  # just written
@@ -138,12 +145,15 @@ def restore(env: EnvironmentRoot, folder: str) -> RestoredLedger:
     return RestoredLedger(manifest.version + 1, len(manifest.checksums), given_out.generation, given_out.epoch, notes)
 
 
-def _check_content(store: ReadStore, checksums: Mapping[str, str], folder: str) -> None:
+def _check_content(env: EnvironmentRoot, store: ReadStore, checksums: Mapping[str, str], folder: str) -> None:
     """Raise BackupUnusable where a file of this name is there, and is not the one of this checksum: it is of something else."""
     there = {f"{place}/{name}" for place in {key.rpartition("/")[0] for key in checksums} for name in store.names(place)}
-    for key in sorted(there & checksums.keys()):
+
+    def check(key: str) -> None:
         if hashlib.sha256(store.get(key)).hexdigest() != checksums[key]:
             raise _other_content(folder, key)
+
+    env.for_each(check, sorted(there & checksums.keys()))
 
 
 def _begun(env: EnvironmentRoot, store: ReadStore, manifest: _Manifest, folder: str) -> set[str]:
@@ -156,7 +166,7 @@ def _begun(env: EnvironmentRoot, store: ReadStore, manifest: _Manifest, folder: 
     place = env.location.child(*FOLDER.split("/")).uri
     if not there <= {*order} or (manifest.first_commit in there and not is_first_commit(store.get(manifest.first_commit))):
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has another one, or has gone on with its own", in_the_way=place)
-    _check_content(store, {key: manifest.checksums[key] for key in there if key != manifest.first_commit}, folder)
+    _check_content(env, store, {key: manifest.checksums[key] for key in there if key != manifest.first_commit}, folder)
     if there != {*order[: len(there)]}:
         raise BackupUnusable(folder=folder, reason=f"{env.location.uri} has its own of before, or files of it", in_the_way=place)
     return there
@@ -171,10 +181,10 @@ def _put_log(env: EnvironmentRoot, store: Store, manifest: _Manifest, folder: st
     there = _begun(env, store, manifest, folder)
     put: list[str] = []
     try:
-        for key in manifest.log:
-            if key in there or (key == manifest.first_commit and _other_try_made_it(store, key)):
-                continue
-            data = data_of(key)
+        todo = [key for key in manifest.log if key not in there]
+        if manifest.first_commit in todo and _other_try_made_it(store, manifest.first_commit):
+            todo.remove(manifest.first_commit)
+        for key, data in zip(todo, env.each(data_of, todo), strict=True):
             try:
                 store.put_if_absent(key, data)
                 put.append(key)

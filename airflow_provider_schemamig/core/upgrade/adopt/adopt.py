@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.delta.log.head import another_table
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, next_generation
+from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.objects.plan_store import write_plan
 from airflow_provider_schemamig.core.ledger.rows import (
     Deployment,
@@ -51,13 +52,14 @@ from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
     given_tables,
     is_managed,
     look,
-    place_of,
     refuse_place,
+    shard_places,
     tables_below,
 )
+from airflow_provider_schemamig.core.upgrade.adopt.places import place_of
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places, look_or_none, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Commit
 from airflow_provider_schemamig.core.upgrade.plan.target import Target, passed, target_of
@@ -132,13 +134,16 @@ def adopt(
 
 def _refuse_made_anew(env: EnvironmentRoot, state: State | None, named: Sequence[tuple[CollectionName, Location]]) -> None:
     """Raise AnotherTable if another table, which is not managed, is at the place of one that is."""
-    refusals: list[SchemamigError] = []
-    for collection, location in named:
-        if state is not None and is_managed(env, state, collection, location):
-            store = table_store(env, state, state.objects[collection].shard)
-            head = look_or_none(store)
-            refusals += [another_table(store, head, collection)] if head is not None and head.is_another else []
-    raise_refusals(refusals)
+    if state is None:
+        return
+
+    def refused(collection: CollectionName) -> SchemamigError | None:
+        store = table_store(env, state, state.objects[collection].shard)
+        head = look_or_none(store)
+        return another_table(store, head, collection) if head is not None and head.is_another else None
+
+    managed = [collection for collection, location in named if is_managed(env, state, collection, location)]
+    raise_refusals([refusal for refusal in env.each(refused, managed) if refusal is not None])
 
 
 # --- the release ---------------------------------------------------------------------------------------------------------------------
@@ -266,8 +271,9 @@ def _record(
             return ()
         if state.release != (seen.release if seen is not None else None):
             raise e.Overtaken()
+        places = shard_places(env, state)
         for table in found:
-            refuse_place(env, state, table.collection, table.location)
+            refuse_place(env, state, places, table.collection, table.location)
         generation = next_generation(state)
         shards = _shards(state, found, generation)
         taken.extend(_taken(table, shard) for table, shard in zip(found, shards, strict=True))
@@ -278,6 +284,7 @@ def _record(
         ledger.transact(decide)
     if not taken:
         return Adoption(release.version, None, files, (), ())
+    store_heads(env, live_places(env, ledger.state()))
     notes = tuple(f"{table.collection}: {remark}" for table in found for remark in (*table.remarks, *_remarks_on_place(env, table)))
     return Adoption(release.version, generation, files, tuple(taken), notes + _remember(env, taken, generation, started))
 

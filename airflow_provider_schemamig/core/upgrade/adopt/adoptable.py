@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from airflow_provider_schemamig.core.delta.features import UnsupportedFeature, check_writable
@@ -18,10 +20,13 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.storage import Location, open_store, spark_uri
+from airflow_provider_schemamig.core.storage import Location, ReadStore, open_store, spark_uri
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
+from airflow_provider_schemamig.core.upgrade.adopt.places import Places, place_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class FoundTable:
 def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName, Location]]:
     refusals: list[SchemamigError] = []
     found: dict[CollectionName, Location] = {}
+    owners: dict[str, CollectionName] = {}
     for name, uri in tables:
         try:
             collection, location = collection_name(name), Location.parse(uri)
@@ -46,11 +52,11 @@ def given_tables(tables: Sequence[tuple[str, str]]) -> list[tuple[CollectionName
             refusal.collection = refusal.collection or (None if isinstance(refusal, InvalidName) else name)
             refusals.append(refusal)
             continue
-        other = next((known for known, place in found.items() if place_of(place) == place_of(location)), None)
+        owner = owners.setdefault(place_of(location), collection)
         if collection in found:
             refusals.append(e.RepeatedCollection(collection=collection))
-        elif other is not None:
-            refusals.append(e.SameTable(collection=collection, uri=location.uri, other=other))
+        elif owner != collection:
+            refusals.append(e.SameTable(collection=collection, uri=location.uri, other=owner))
         found.setdefault(collection, location)
     raise_refusals(refusals)
     return list(found.items())
@@ -68,16 +74,16 @@ def tables_below(
     for folder in folders:
         location = Location.parse(folder)
         store = open_store(location, env.options)
-        found = [name for name in store.folders("") if "_delta_log" in store.folders(name)]
+        names = sorted(store.folders(""))
+        are_tables = env.each(partial(_is_table, store), names)
+        found = [name for name, is_table in zip(names, are_tables, strict=True) if is_table]
         if not found:
             raise e.NoTables(uri=location.uri)
         yield from ((name, uri) for name in found if place_of(Location.parse(uri := f"{location.uri}/{name}")) not in known)
 
 
-def place_of(location: Location) -> str:
-    """Return the same for two spellings of one place: links on a local disk, s3 and s3a."""
-    path = location.local_path
-    return os.path.realpath(path) if path is not None else spark_uri(location.uri)
+def _is_table(store: ReadStore, folder: str) -> bool:
+    return "_delta_log" in store.folders(folder)
 
 
 def is_managed(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> bool:
@@ -87,24 +93,34 @@ def is_managed(env: EnvironmentRoot, state: State | None, collection: Collection
     return place_of(env.table_location(state.shard_of(collection).uri)) == place_of(location)
 
 
+def shard_places(env: EnvironmentRoot, state: State | None) -> Places[Shard]:
+    """Return where the tables lie that the ledger knows."""
+    return Places((shard, env.table_location(shard.uri)) for shard in (state.shards.values() if state is not None else ()))
+
+
 def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[CollectionName, Location]]) -> list[FoundTable]:
-    refusals: list[SchemamigError] = []
-    found: list[FoundTable] = []
-    for collection, location in given:
+    """Return the tables as they are. Raises all refusals at once."""
+    shards, named = shard_places(env, state), Places(given)
+
+    def at(table: tuple[CollectionName, Location]) -> FoundTable | Refusal:
+        collection, location = table
         try:
-            refuse_place(env, state, collection, location)
-            _refuse_nested(location, [(name, other) for name, other in given if other != location])
-            table = _look_at(env, collection, location)
-            _refuse_borrowed(env, state, table)
-            found.append(table)
+            refuse_place(env, state, shards, collection, location)
+            _refuse_nested(location, named, str)
+            found = _look_at(env, collection, location)
+            _refuse_borrowed(env, shards, found)
         except Refusal as refusal:
             refusal.collection = refusal.collection or collection
-            refusals.append(refusal)
-    raise_refusals(refusals)
-    return found
+            return refusal
+        return found
+
+    found = list(env.each(at, given))
+    raise_refusals([item for item in found if isinstance(item, Refusal)])
+    return [item for item in found if isinstance(item, FoundTable)]
 
 
-def refuse_place(env: EnvironmentRoot, state: State | None, collection: CollectionName, location: Location) -> None:
+def refuse_place(env: EnvironmentRoot, state: State | None, shards: Places[Shard], collection: CollectionName, location: Location) -> None:
+    """Refuse a table that may not lie where it does, or is another collection's; ``shards``: ``shard_places`` of that state."""
     root, place = place_of(env.location), place_of(location)
     if env.SYSTEM_FOLDER in place.split("/"):  # of this environment or of another one, whose ledger a change of it would damage
         remedy = f"Leave what lies in {env.SYSTEM_FOLDER} alone, and adopt the tables beside it."
@@ -113,13 +129,10 @@ def refuse_place(env: EnvironmentRoot, state: State | None, collection: Collecti
         raise e.WrongPlace(
             uri=location.uri, reason="the environment lies inside of the table's folder, and a VACUUM of the table would empty it"
         )
-    if state is None:
-        return
-    for shard in state.shards.values():
-        if place_of(env.table_location(shard.uri)) == place:
-            raise _known(shard, location)
-    _refuse_nested(location, [(shard.collection, env.table_location(shard.uri)) for shard in state.shards.values()])
-    if collection in state.objects:
+    if (shard := shards.at(place)) is not None:
+        raise _known(shard, location)
+    _refuse_nested(location, shards, lambda shard: shard.collection)
+    if state is not None and collection in state.objects:
         raise e.AlreadyManaged(uri=env.table_location(state.shard_of(collection).uri).uri, owner=collection)
 
 
@@ -134,16 +147,14 @@ def _known(shard: Shard, location: Location) -> Refusal:
     return e.TableNotLive(uri=location.uri, owner=shard.collection, why=why, adopted=shard.adopted)
 
 
-def _refuse_borrowed(env: EnvironmentRoot, state: State | None, found: FoundTable) -> None:
+def _refuse_borrowed(env: EnvironmentRoot, shards: Places[Shard], found: FoundTable) -> None:
     """Refuse a SHALLOW CLONE of a table that we made: its rows are in files that go with that one."""
-    own = [shard for shard in state.shards.values() if not shard.adopted] if state is not None else []
-    if not own:
+    if all(shard.adopted for shard in shards.owners):
         return
-    files = absolute_paths(env.table_store(found.location.uri), found.head.version)
-    folders = {f"{_folder_of(path)}/" for path in files}
-    for shard in own if folders else ():
-        place = f"{place_of(env.table_location(shard.uri))}/"
-        if any(folder.startswith(place) for folder in folders):
+    paths = absolute_paths(env.table_store(found.location.uri), found.head.version)
+    for folder in sorted({_folder_of(path) for path in paths}):
+        shard = shards.at(folder) or shards.around(folder)
+        if shard is not None and not shard.adopted:
             reason = f"its rows are in files of {shard.collection} (SHALLOW CLONE), which are deleted with that table"
             remedy = "Make a table with files of its own (CREATE TABLE ... AS SELECT), and adopt that."
             raise e.WrongPlace(uri=found.location.uri, reason=reason, remedy=remedy)
@@ -156,20 +167,19 @@ def _folder_of(path: str) -> str:
     return os.path.realpath(parts.path) if parts.scheme in ("", "file") else spark_uri(text)
 
 
-def _refuse_nested(location: Location, others: Sequence[tuple[CollectionName, Location]]) -> None:
+def _refuse_nested(location: Location, others: Places[T], name_of: Callable[[T], str]) -> None:
     """Refuse a table inside of another one's folder, or around it.
 
     A VACUUM of a table removes what lies in its folder and is not its own, another table's files, too.
     """
-    place = place_of(location) + "/"
-    for name, other in others:
-        there = place_of(other) + "/"
-        if place.startswith(there) and place != there:
-            reason = f"it lies inside of the folder of {name}, and a VACUUM of that table would empty it"
-            raise e.WrongPlace(uri=location.uri, reason=reason, remedy="Move the inner table to a folder of its own.")
-        if there.startswith(place) and place != there:
-            reason = f"{name} lies inside of its folder, and its VACUUM would empty that"
-            raise e.WrongPlace(uri=location.uri, reason=reason, remedy="Move the inner table to a folder of its own.")
+    remedy = "Move the inner table to a folder of its own."
+    place = place_of(location)
+    if (around := others.around(place)) is not None:
+        reason = f"it lies inside of the folder of {name_of(around)}, and a VACUUM of that table would empty it"
+        raise e.WrongPlace(uri=location.uri, reason=reason, remedy=remedy)
+    if (inside := others.inside(place)) is not None:
+        reason = f"{name_of(inside)} lies inside of its folder, and its VACUUM would empty that"
+        raise e.WrongPlace(uri=location.uri, reason=reason, remedy=remedy)
 
 
 def _look_at(env: EnvironmentRoot, collection: CollectionName, location: Location) -> FoundTable:

@@ -20,6 +20,7 @@ from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
 from airflow_provider_schemamig.core.ledger.existence import require_free_place
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of
 from airflow_provider_schemamig.core.ledger.numbers import Numbers, fences, highest_numbers, shard_folders
+from airflow_provider_schemamig.core.ledger.objects.known_heads import store_heads
 from airflow_provider_schemamig.core.ledger.rows import GivenOut, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
@@ -36,7 +37,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import AdoptedRelease, adopted_rows
 from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, live_places
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
 from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, CleanedUp, ReleaseCommit, last_release_commit, shown_ends
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
@@ -134,6 +135,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
         made = writer.transact(rows)
     if (made.config.env_id, made.given_out) != (env_id, GivenOut(generation, epoch)):  # another one came first
         raise e.LedgerThere(uri=env.location.uri)
+    store_heads(env, live_places(env, made))
     note = append_history(
         env, HistoryEntry.ended("ledger rebuild", started, generation=generation, detail="; ".join((detail_of(release.version), *notes)))
     )
