@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.objects.nodes import Node, NodeKind,
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Fingerprint, Version
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.storage import place_of
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 if TYPE_CHECKING:
@@ -80,6 +82,25 @@ LEASE = pendulum.duration(minutes=15)
 _RENEWAL = pendulum.duration(minutes=1)
 
 
+class _SignedOn:
+    """The leases of this process that are signed on, by the environment's place and the node."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Know of none: in a process that was forked nobody frees a lock that another thread of its parent held."""
+        self.lock = threading.Lock()
+        self._leases: dict[tuple[str, str], WeakSet[Lease]] = {}
+
+    def of(self, env: EnvironmentRoot, node_id: str) -> WeakSet[Lease]:
+        return self._leases.setdefault((place_of(env.location), node_id), WeakSet())
+
+
+_SIGNED_ON = _SignedOn()
+os.register_at_fork(after_in_child=_SIGNED_ON.begin_anew)
+
+
 @dataclass(eq=False)
 class Lease:
     """``node_id`` None: nobody is told. Handles of one process may have one node: it is signed off by the last of them that ends."""
@@ -98,32 +119,23 @@ class Lease:
             return
         if self._began is None or self._began[0] != release:
             self._began = (release, now)
+        with _SIGNED_ON.lock:  # before the heartbeat, which another one that ends meanwhile would remove
+            _SIGNED_ON.of(self.env, self.node_id).add(self)
         write_heartbeat(self.env, Node(self.node_id, self.kind, release, schema_hash, now + LEASE, self._began[1]))
         self._renewed_at = now
-        with _SIGNING:
-            _signed_on(self.env, self.node_id).add(self)
 
     def end(self) -> None:
         """Sign off; signing on again is the next use."""
         self._renewed_at = self._began = None
         if self.node_id is None:
             return
-        with _SIGNING:
-            others = _signed_on(self.env, self.node_id)
+        with _SIGNED_ON.lock:
+            others = _SIGNED_ON.of(self.env, self.node_id)
             others.discard(self)
             for other in others:  # the heartbeat that stays may be of this one: the next use writes its own
                 other._renewed_at = None
             if not others:
                 remove_heartbeat(self.env, self.node_id)
-
-
-#: The leases of this process that are signed on, by the environment's URI and the node.
-_LEASES: dict[tuple[str, str], WeakSet[Lease]] = {}
-_SIGNING = threading.Lock()
-
-
-def _signed_on(env: EnvironmentRoot, node_id: str) -> WeakSet[Lease]:
-    return _LEASES.setdefault((env.location.uri, node_id), WeakSet())
 
 
 def check_names(what: str, names: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from airflow_provider_schemamig.core.storage.location import (
     Location,
     StorageOptions,
     check_addresses,
+    place_of,
     spark_uri,
     with_account,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "is_credential",
     "needs_log_store",
     "open_store",
+    "place_of",
     "probe_put_if_absent",
     "require_safe_log_store",
     "secrets_of",

@@ -134,6 +134,12 @@ def spark_uri(uri: str) -> str:
     return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri
 
 
+def place_of(location: Location) -> str:
+    """Return the same for two spellings of one place: links on a local disk, s3 and s3a."""
+    path = location.local_path
+    return os.path.realpath(path) if path is not None else spark_uri(location.uri)
+
+
 def _absolute(text: str) -> str:
     try:
         return os.path.abspath(os.path.expanduser(text))

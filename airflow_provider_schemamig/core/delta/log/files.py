@@ -34,8 +34,8 @@ _NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 class FileDifference:
     """``add`` actions whose rows, ``added`` minus ``removed``, are the net change between two versions, each sorted by path.
 
-    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``change_data_is_complete``: whether the
-    change data that these commits wrote, if any, has all of their rows.
+    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``change_data_is_complete``:
+    whether the change data that these commits wrote, if any, has all of their rows.
     """
 
     added: tuple[RawAction, ...]

@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.ledger.table import FOLDER, LOG
 from airflow_provider_schemamig.core.names import Epoch, Generation
-from airflow_provider_schemamig.core.storage import InvalidLocation, Location, ObjectExists, ObjectMissing, ReadStore, Store
+from airflow_provider_schemamig.core.storage import InvalidLocation, ObjectExists, ObjectMissing, ReadStore, Store, place_of
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 _MANIFEST = "backup.json"
@@ -85,7 +85,7 @@ def _check_free(place: EnvironmentRoot, env: EnvironmentRoot, folder: str) -> No
     def refused(reason: str) -> BackupUnusable:
         return BackupUnusable(folder=folder, reason=reason, is_made=True)
 
-    if place.store().names(LOG) or _real(place.location.child(_kept_as(FOLDER))) == _real(env.location.child(*FOLDER.split("/"))):
+    if place.store().names(LOG) or place_of(place.location.child(_kept_as(FOLDER))) == place_of(env.location.child(*FOLDER.split("/"))):
         raise refused("an environment is there")
     there = no_environment(place)
     if there.table is not None:
@@ -271,11 +271,6 @@ def _tables(env: EnvironmentRoot) -> Iterator[str]:
 
 def _of_something_else(folder: str, key: str) -> BackupUnusable:
     return BackupUnusable(folder=folder, reason=f"it holds a {key} of something else", is_made=True)
-
-
-def _real(place: Location) -> str:
-    """Return where a place is, behind all symbolic links."""
-    return place.uri if place.local_path is None else str(place.local_path.resolve())
 
 
 def _kept_as(key: str) -> str:

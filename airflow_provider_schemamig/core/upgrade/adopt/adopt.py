@@ -44,7 +44,7 @@ from airflow_provider_schemamig.core.release.sql.render import create_table_text
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey, Key
-from airflow_provider_schemamig.core.storage import Location, probe_put_if_absent, require_safe_log_store
+from airflow_provider_schemamig.core.storage import Location, place_of, probe_put_if_absent, require_safe_log_store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
 from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
@@ -56,7 +56,6 @@ from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
     shard_places,
     tables_below,
 )
-from airflow_provider_schemamig.core.upgrade.adopt.places import place_of
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places, look_or_none, table_store

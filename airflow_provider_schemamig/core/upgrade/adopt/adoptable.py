@@ -20,10 +20,10 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName, collection_name
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.model import Declaration
-from airflow_provider_schemamig.core.storage import Location, ReadStore, open_store, spark_uri
+from airflow_provider_schemamig.core.storage import Location, ReadStore, open_store, place_of, spark_uri
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt import errors as e
-from airflow_provider_schemamig.core.upgrade.adopt.places import Places, place_of
+from airflow_provider_schemamig.core.upgrade.adopt.places import Places
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
 T = TypeVar("T")

@@ -1,21 +1,14 @@
-"""Where tables lie: which folders are one place, and which lie inside of one another."""
+"""Which tables' folders lie inside of one another."""
 
 from __future__ import annotations
 
 import bisect
-import os
 from collections.abc import Collection, Iterable
 from typing import Generic, TypeVar
 
-from airflow_provider_schemamig.core.storage import Location, spark_uri
+from airflow_provider_schemamig.core.storage import Location, place_of
 
 T = TypeVar("T")
-
-
-def place_of(location: Location) -> str:
-    """Return the same for two spellings of one place: links on a local disk, s3 and s3a."""
-    path = location.local_path
-    return os.path.realpath(path) if path is not None else spark_uri(location.uri)
 
 
 class Places(Generic[T]):

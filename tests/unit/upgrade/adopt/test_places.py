@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_schemamig.core.storage import Location
-from airflow_provider_schemamig.core.upgrade.adopt.places import Places, place_of
+from airflow_provider_schemamig.core.storage import Location, place_of
+from airflow_provider_schemamig.core.upgrade.adopt.places import Places
 
 #: Names of which one begins like another, and characters that sort before and after a slash.
 NAMES = st.lists(st.sampled_from(["a", "ab", "a-b", "a b", "b"]), min_size=1, max_size=4).map("/".join)
