@@ -14,6 +14,7 @@ from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.delta_rules.widening import is_widening
 from airflow_provider_schemamig.core.schema.describe import describe
 from airflow_provider_schemamig.core.schema.diff.compare import Diff, diff
+from airflow_provider_schemamig.core.schema.diff.contained import contains
 from airflow_provider_schemamig.core.schema.fingerprint import canonical_type, fingerprint
 from airflow_provider_schemamig.core.schema.model import DataType, Declaration, Primitive, walk
 from airflow_provider_schemamig.core.schema.paths import field_at, join, parent_and_name, path_in_files, translate
@@ -228,7 +229,7 @@ def drop_released(state: State) -> list[Drop]:
 
 
 def missing_in(unreleased: UnreleasedChange, step: MergedStep | None, renamed: Mapping[ColumnPath, str]) -> tuple[str, ...]:
-    """Return the changes, in words, that the release does not make at the same place; what it drops needs none.
+    """Return the changes, in words, that the release does not make, or not all of it; what it drops or makes anew needs none.
 
     ``renamed``: path in the release -> last name now, of what was renamed outside of one.
     """
@@ -237,10 +238,17 @@ def missing_in(unreleased: UnreleasedChange, step: MergedStep | None, renamed: M
     if step is None and (renamed_table := _new_name(unreleased)):
         return renamed_table
     made = _made(unreleased, step)
-    places = {_place(change) for change in made.changes}
+    places = {_place(change): change for change in made.changes}
     done = _renames_done(unreleased, step.renames, renamed) if isinstance(step, Evolve) else {}
     wanted = [change for change in diff(unreleased.released, unreleased.declared, done).changes if change.cost is not Cost.NONE]
-    return tuple(describe(change) for change in wanted if _place(change) not in places and not _is_dropped(change, made))
+    found = []
+    for change in wanted:
+        released = places.get(_place(change))
+        if released is None and not _is_dropped(change, made):
+            found.append(describe(change))
+        elif released is not None and isinstance(step, Evolve) and not contains(released, change):
+            found.append(f"{describe(change)} (the release: {describe(released)})")
+    return tuple(found)
 
 
 def _new_name(unreleased: UnreleasedChange) -> tuple[str, ...]:
