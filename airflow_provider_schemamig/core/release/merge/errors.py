@@ -102,6 +102,15 @@ class CollectionNameReused(StepRefusal):
     reason: str
 
 
+class ReferenceMoved(StepRefusal):
+    code = "reference_moved"
+    message = "{where}: its FOREIGN KEY ({columns}) refers to {references}.{referred}, and {version} gives that name to another column."
+    next_action = "Drop the key in this version, and add it in the next one: then rows are asked."
+    columns: Sequence[str]
+    references: str
+    referred: str
+
+
 class NeedsRewrite(StepRefusal):
     code = "needs_rewrite"
     message = "{where}: an evolution keeps every file as it is and cannot make {changes:.8}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_schemamig.core.names import CollectionName, Version
@@ -11,6 +11,7 @@ from airflow_provider_schemamig.core.release.merge.evolutions import CannotMerge
 from airflow_provider_schemamig.core.release.merge.fills import fill_inputs, shown, with_source_names
 from airflow_provider_schemamig.core.release.merge.lineage import CollectionLineage, CollectionTrace, LineageEvent
 from airflow_provider_schemamig.core.release.merge.merged import Create, Evolve, MergedStep, Remove, Replace
+from airflow_provider_schemamig.core.release.merge.references import Kept, moved_references
 from airflow_provider_schemamig.core.release.merge.rewrites import derived, fold_rewrite
 from airflow_provider_schemamig.core.release.queries.projection import NotProjectable
 from airflow_provider_schemamig.core.release.steps import Replacement, Rewrite
@@ -37,8 +38,20 @@ def resolve(release: Release, source: Version, trace: CollectionTrace) -> tuple[
             steps.extend(resolver.living(name, lineage))
         except CannotMerge as error:
             problems.append(Unmergeable(name, error.reason))
+    for name, key, referred in moved_references(dict(_kept(trace, steps))):
+        why = f"{key.references}.{referred}, to which its FOREIGN KEY ({', '.join(key.columns)}) refers, is another column by then"
+        problems.append(Unmergeable(name, why))
     steps.extend(Remove(old.name, old) for old in resolver.ended.values() if old.name not in resolver.recreated)
     return tuple(sorted(steps, key=lambda step: step.collection)), tuple(sorted(problems, key=lambda problem: problem.collection))
+
+
+def _kept(trace: CollectionTrace, steps: Sequence[MergedStep]) -> Iterator[tuple[CollectionName, Kept]]:
+    """Yield the collections that keep their tables."""
+    made = {step.collection: step for step in steps}
+    for name, lineage in trace.alive.items():
+        step = made.get(name)
+        if lineage.source is not None and lineage.end is not None and isinstance(step, Evolve | None):
+            yield name, Kept(lineage.source, lineage.end, {} if step is None else step.renames)
 
 
 class _Resolver:

@@ -16,6 +16,7 @@ from airflow_provider_schemamig.core.release.columns import match
 from airflow_provider_schemamig.core.release.folder.modules import Migration
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge import errors as e
+from airflow_provider_schemamig.core.release.merge.references import Kept, moved_references
 from airflow_provider_schemamig.core.release.queries.query import check_query
 from airflow_provider_schemamig.core.release.queries.row_local import RewriteQuery, check_lookups, check_rewrite_query
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal, Replacement, Rewrite, Step
@@ -94,6 +95,17 @@ class _Pair:
             elif not is_unchanged(old, new):
                 changes = [describe(change) for change in diff(old, new, {}).changes if change.cost != Cost.NONE]
                 yield e.UnexplainedChange(**self._at(name, None), changes=changes)
+        for name, key, referred in moved_references(dict(self._kept())):
+            yield e.ReferenceMoved(**self._at(name, None), columns=key.columns, references=key.references, referred=referred)
+
+    def _kept(self) -> Iterator[tuple[CollectionName, Kept]]:
+        """Yield the collections that keep their tables."""
+        steps = {step.collection: step for step in self.migration.steps}
+        for name, new in self.new.items():
+            step = steps.get(name)
+            old = self.old.get(step.renamed_from or name if isinstance(step, Evolution) else name)
+            if old is not None and isinstance(step, Evolution | None):
+                yield name, Kept(old, new, {} if step is None else step.renames)
 
     def _step(self, step: Step, line: int) -> Iterator[Refusal]:
         source = step.renamed_from if isinstance(step, Evolution) and step.renamed_from is not None else step.collection

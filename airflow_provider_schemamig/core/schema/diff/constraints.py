@@ -61,6 +61,12 @@ def added_constraints(now: Declaration, old: Declaration, new: Declaration, name
             yield AddForeignKey(foreign_key)
 
 
+def kept_foreign_keys(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> list[ForeignKey]:
+    """Return the foreign keys to other collections that are no change."""
+    before = {_renamed_foreign_key(key, Names(renames, {}, frozenset()), old) for key in old.foreign_keys}
+    return [key for key in new.foreign_keys if key in before and key.references != new.name]
+
+
 def _dropped_checks(now: Declaration, old: Declaration, new: Declaration, names: Names) -> Iterator[Change]:
     live = {check.name: check for check in now.checks}
     wanted = {check.name: check for check in new.checks}

@@ -10,7 +10,7 @@ from airflow_provider_schemamig import evolution, removal, replacement
 from airflow_provider_schemamig.core.release.folder.read import Release
 from airflow_provider_schemamig.core.release.merge.chain import Chain, Create, Evolve, Remove, Replace, merge, validate_chain
 from airflow_provider_schemamig.core.release.merge.errors import DowngradeRefused, SourceBelowMinimum, StopInBetween, UnknownSourceVersion
-from airflow_provider_schemamig.core.schema.model import Key
+from airflow_provider_schemamig.core.schema.model import ForeignKey, Key
 from airflow_provider_schemamig.exceptions import Refusal, Refused
 from tests.unit.release.support import release_of, steps_of, stops, struct, table, v
 
@@ -307,3 +307,24 @@ def test_a_collection_that_takes_the_name_of_a_removed_one() -> None:
     renamed = evolution("b", renamed_from="a")
     release = release_of(("1.0.0", [A, B], []), ("1.1.0", [A], [removal("b")]), ("1.2.0", [table("b", "x int", "y string")], [renamed]))
     assert "takes the name b" in stops(release).reason
+
+
+def test_a_key_that_goes_and_comes_over_names_that_are_exchanged_meanwhile_stops_in_between() -> None:
+    """One by one rows are asked when it comes."""
+    d, exchanged = table("d", "x int", "y int"), table("d", "y int", "x int")
+    plain = table("c", "n int")
+    keyed = dataclasses.replace(plain, foreign_keys=(ForeignKey(("n",), d.name, ("x",)),))
+    release = release_of(
+        ("1.0.0", [keyed, d], []),
+        ("1.1.0", [plain, exchanged], [evolution("c"), evolution("d", rename={"x": "y", "y": "x"})]),
+        ("1.2.0", [keyed, exchanged], [evolution("c")]),
+    )
+    refusal = stops(release)
+    assert (refusal.collection, refusal.stop) == ("c", v("1.1.0"))
+    assert refusal.reason == "d.x, to which its FOREIGN KEY (n) refers, is another column by then"
+    back = release_of(
+        ("1.0.0", [keyed, d], []),
+        ("1.1.0", [plain, exchanged], [evolution("c"), evolution("d", rename={"x": "y", "y": "x"})]),
+        ("1.2.0", [keyed, d], [evolution("c"), evolution("d", rename={"x": "y", "y": "x"})]),
+    )
+    assert steps_of(back) == ()

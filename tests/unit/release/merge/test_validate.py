@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from airflow_provider_schemamig import evolution, removal, replacement, rewrite
 from airflow_provider_schemamig.core.release.merge.validate import validate_chain
 from airflow_provider_schemamig.core.release.steps import Step
-from airflow_provider_schemamig.core.schema.model import Array, Declaration, Field, Primitive, Struct
+from airflow_provider_schemamig.core.schema.model import Array, Declaration, Field, ForeignKey, Primitive, Struct
 from tests.unit.release.support import release_of, struct, table, typed
 
 A = table("a", "x int", "y string")
@@ -17,6 +18,12 @@ B = table("b", "n int")
 NESTED = table("a", struct("s", "p int", "q int"), "x int")
 TAGS = table("a", typed("tags", Array(Struct((Field("u", Primitive("int")), Field("w", Primitive("int")))))))
 TAGS2 = table("a", typed("tags", Array(Struct((Field("u2", Primitive("int")),)))))
+
+#: C refers to D by x.
+D = table("d", "x int", "y int")
+C = replace(table("c", "n int"), foreign_keys=(ForeignKey(("n",), D.name, ("x",)),))
+D_EXCHANGED = table("d", "y int", "x int")
+EXCHANGE = evolution("d", rename={"x": "y", "y": "x"})
 
 Case = tuple[Sequence[Declaration], Sequence[Declaration], Sequence[Step]]
 
@@ -43,6 +50,13 @@ GOOD: dict[str, Case] = {
     "removal": ([A, B], [A], [removal("b")]),
     "replacement": ([A, B], [A, table("b", "n string")], [replacement("b", fill="SELECT y AS n FROM {a}")]),
     "replacement from itself": ([B], [table("b", "n string")], [replacement("b", fill="SELECT string(n) AS n FROM {b}")]),
+    "referred to by a key that goes": ([C, D], [replace(C, foreign_keys=()), D_EXCHANGED], [evolution("c"), EXCHANGE]),
+    "others are renamed than what a key refers to": ([C, D], [C, table("d", "x int", "z int")], [evolution("d", rename={"y": "z"})]),
+    "a key follows its own columns": (
+        [C, D],
+        [replace(table("c", "m int"), foreign_keys=(ForeignKey(("m",), D.name, ("x",)),)), D],
+        [evolution("c", rename={"n": "m"})],
+    ),
     "rewrite": ([B], [table("b", "n string")], [rewrite("b", up="SELECT string(n) AS n FROM {b}", down="SELECT int(n) AS n FROM {b}")]),
     "down sees this release": (
         [B],
@@ -53,6 +67,21 @@ GOOD: dict[str, Case] = {
 
 BAD: dict[str, tuple[Case, list[str], str]] = {
     "change without step": (([A], [table("a", "x bigint", "y string")], []), ["unexplained_change"], "change_type x"),
+    "names exchanged that a key refers to": (([C, D], [C, D_EXCHANGED], [EXCHANGE]), ["reference_moved"], "refers to d.x"),
+    "a name that a key refers to is another column's": (
+        ([C, D], [C, table("d", "x int")], [evolution("d", rename={"y": "x"}, drop=["x"])]),
+        ["reference_moved"],
+        "add it in the next one",
+    ),
+    "the same, and the key's own column is renamed": (
+        (
+            [C, D],
+            [replace(table("c", "m int"), foreign_keys=(ForeignKey(("m",), D.name, ("x",)),)), D_EXCHANGED],
+            [evolution("c", rename={"n": "m"}), EXCHANGE],
+        ),
+        ["reference_moved"],
+        "FOREIGN KEY (m)",
+    ),
     "collection gone": (([A, B], [A], []), ["removal_not_named"], "removal("),
     "step without change": (([A], [A], [evolution("a")]), ["step_explains_nothing"], "evolution"),
     "step for order": (([A], [table("a", "y string", "x int")], [evolution("a")]), ["step_explains_nothing"], "evolution"),
