@@ -13,6 +13,7 @@ from airflow_provider_schemamig.core.release.folder.lock import version_of
 from airflow_provider_schemamig.core.release.folder.read import Reading, Release, ReleaseSnapshot, read_release
 from airflow_provider_schemamig.core.release.merge.validate import validate_pair
 from airflow_provider_schemamig.core.schema.delta_rules.property_values import unsupported_in
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.schema.unusable import newly_unusable
 from airflow_provider_schemamig.exceptions import Refusal, Refused, raise_refusals
 
@@ -50,12 +51,16 @@ def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
 
 
 def _unusable(release: Release, before: Version | None) -> Iterator[Refusal]:
-    """Yield CHECKs, DEFAULTs and properties of the head, new in it, that no engine can evaluate or parse. Versions that are released
-    cannot be mended any more."""
+    """Yield what is unusable in the head and new in it. Versions that are released cannot be mended any more."""
     old = {} if before is None else release.declarations(before)
     for name, new in release.declarations(release.version).items():
-        yield from newly_unusable(old.get(name), new)
-        yield from unsupported_in(old.get(name), new)
+        yield from unusable_declaration(old.get(name), new)
+
+
+def unusable_declaration(old: Declaration | None, new: Declaration) -> Iterator[Refusal]:
+    """Yield CHECKs, DEFAULTs and properties, new in a declaration, that no engine can evaluate or parse."""
+    yield from newly_unusable(old, new)
+    yield from unsupported_in(old, new)
 
 
 def _versions_with_gaps(refusals: Iterable[Refusal]) -> Iterator[Version]:

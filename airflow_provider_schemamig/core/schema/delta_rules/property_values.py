@@ -91,7 +91,7 @@ def check_retentions(configuration: Mapping[str, str]) -> None:
     if forgets_too_early(configuration):
         reason = "removed files would be kept for longer than the log that names them (30 days and 7 days where nothing is set)"
         key = FILES if FILES in configuration else LOG
-        remedy = f"Declare {LOG}, as long as {FILES} or longer."
+        remedy = f"Set {LOG}, to as long as {FILES} or longer."
         raise UnsupportedProperty(key=key, value=configuration.get(key), reason=reason, remedy=remedy)
 
 

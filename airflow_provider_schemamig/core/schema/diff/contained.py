@@ -21,7 +21,7 @@ def contains(released: Change, made: Change) -> bool:
 
 def _has_all_of(field: Field, there: Field) -> bool:
     is_as_strict = there.nullable or not field.nullable
-    return is_as_strict and (field.default, field.generated) == (there.default, there.generated) and _is_as_wide(field.type, there.type)
+    return is_as_strict and field.default == there.default and _is_as_wide(field.type, there.type)
 
 
 def _is_as_wide(new: DataType, there: DataType) -> bool:

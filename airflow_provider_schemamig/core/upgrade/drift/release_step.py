@@ -15,6 +15,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath
+from airflow_provider_schemamig.core.release.check import unusable_declaration
 from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement
 from airflow_provider_schemamig.core.release.steps import Evolution
 from airflow_provider_schemamig.core.schema.changes import Cost
@@ -50,8 +51,11 @@ class ReleaseStep:
         return self.declared if self.is_needed else self.released
 
     def check(self) -> None:
-        """Raise what the release would be refused for: NotDeclarable, InvalidName, and as ``is_needed``."""
+        """Raise what the release would be refused for: NotDeclarable, InvalidName, UnusableExpression, UnsupportedProperty, and as
+        ``is_needed``."""
         create_table_text(self.declared)
+        for refusal in unusable_declaration(self.released if self.released.fields else None, self.declared):
+            raise refusal
         if self.released.fields:
             phases(self.released, self.released, self.declared, self.renames)
 
