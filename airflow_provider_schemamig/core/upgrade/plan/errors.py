@@ -130,15 +130,26 @@ class OldTableChanged(Refusal):
 
 
 class Unmanaged(Refusal):
-    """A release wants something of a collection that this environment gave back."""
+    """A release wants something of a collection that this environment gave back. ``is_taken``: its name is another table's since."""
 
     code = "unmanaged"
     message = "this environment does not manage the collection any more (`unmanage`), and release {version} still uses it."
-    next_action = (
-        'Adopt it again (`schemamig adopt --table {collection}=URI`), or take it out of schema.sql with removal("{collection}"): where it '
-        "is not managed any more, nothing is removed."
-    )
     version: str
+    is_taken: bool = False
+
+    @property
+    def next_action(self) -> str:
+        adopt = f"`schemamig adopt --table {self.collection}=URI`"
+        if self.is_taken:
+            alter = f"schemamig alter 'ALTER TABLE {self.collection} RENAME TO other'"
+            return (
+                f"Another table got its name here since: give that one another name (`{alter}`), or give it back "
+                f"(`schemamig unmanage --collection {self.collection}`). Then adopt the release's again ({adopt})."
+            )
+        return (
+            f'Adopt it again ({adopt}), or take it out of schema.sql with removal("{self.collection}"): where it is not managed any more, '
+            "nothing is removed."
+        )
 
 
 class NoRowsBack(Refusal):

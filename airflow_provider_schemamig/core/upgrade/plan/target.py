@@ -74,11 +74,12 @@ def target_of(release: Release, state: State | None) -> Target:
     gone = _no_longer_managed(release.declarations(source), state) if source is not None else ()
     check_own_release(release, state, gone)
     raise_refusals(list(taken_again(release, state)) if state is not None else [])
-    chain = _without(chain, gone, declared)
+    chain = _without(chain, gone, declared, state)
     goal = _fingerprint(declared)
     inputs, projections = _inputs(release, chain)
-    raise_refusals([_unmanaged(name, chain.target) for name in gone if any(name == read for _, found in inputs for read in _names(found))])
-    steps = chain.steps if state is None else from_here(state, chain.steps, {name for _, found in inputs for name in _names(found)})
+    read = {name for _, found in inputs for name in _names(found)}
+    raise_refusals([_unmanaged(name, chain.target, state) for name in gone if name in read])
+    steps = chain.steps if state is None else from_here(state, chain.steps, read)
     return Target(
         name=release.name,
         source=source,
@@ -147,18 +148,18 @@ def _no_longer_managed(declared: Mapping[CollectionName, Declaration], state: St
     return tuple(sorted(name for name in declared if name in once and name not in managed))
 
 
-def _without(chain: Chain, gone: Collection[CollectionName], declared: Collection[CollectionName]) -> Chain:
+def _without(chain: Chain, gone: Collection[CollectionName], declared: Collection[CollectionName], state: State | None) -> Chain:
     """Return the chain without removals of what is not managed any more; all else that is wanted of it is refused (Unmanaged)."""
     if not gone:
         return chain
     kept = tuple(step for step in chain.steps if not (isinstance(step, Remove) and step.old.name in gone))
     wanted = {step.old.name for step in kept if not isinstance(step, Create)} | set(declared)
-    raise_refusals([_unmanaged(name, chain.target) for name in gone if name in wanted])
+    raise_refusals([_unmanaged(name, chain.target, state) for name in gone if name in wanted])
     return replace(chain, steps=kept)
 
 
-def _unmanaged(name: CollectionName, version: Version) -> Unmanaged:
-    return Unmanaged(collection=name, version=str(version))
+def _unmanaged(name: CollectionName, version: Version, state: State | None) -> Unmanaged:
+    return Unmanaged(collection=name, version=str(version), is_taken=state is not None and name in state.objects)
 
 
 def _names(inputs: Iterable[FillInput]) -> set[CollectionName]:

@@ -222,3 +222,39 @@ def test_unmanage_waits_for_the_release_that_has_names_which_an_alter_exchanged(
     lake.upgrade(lake.second, hold=timedelta(0))
     unmanage(lake.env, "t")
     assert "t" not in lake.state.objects
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE p (id BIGINT)", "ALTER TABLE t RENAME TO p"])
+@pytest.mark.parametrize("way", ["renamed", "given back"])
+def test_unmanaged_names_that_an_alter_gave_to_another_table(tmp_path: Path, statement: str, way: str) -> None:
+    """The release is refused, and says what to do: that works."""
+    both = "CREATE TABLE p (id BIGINT); CREATE TABLE t (id BIGINT);"
+    lake = two_releases(tmp_path, both, both.replace("t (id BIGINT", "t (id BIGINT, x INT"), 'evolution("t")')
+    table, t = lake.path("p"), lake.path("t")
+    unmanage(lake.env, "p")
+    commands.alter(lake.env, statement, jobs=no_spark, hold=timedelta(0))
+    with refusal("unmanaged", "p") as found:
+        lake.upgrade(lake.second)
+    assert "Another table got its name here since" in str(found[0])
+    if way == "given back":
+        unmanage(lake.env, "p")
+        given = [("p", str(table)), *([("t", str(t))] if "RENAME" in statement else [])]
+    else:
+        name = "t" if "RENAME" in statement else "other"
+        commands.alter(lake.env, f"ALTER TABLE p RENAME TO {name}", jobs=no_spark, hold=timedelta(0))
+        if name == "other":
+            commands.alter(lake.env, "DROP TABLE other", jobs=no_spark, hold=timedelta(0))
+        given = [("p", str(table))]
+    commands.adopt(lake.env, lake.first, given)
+    lake.upgrade(lake.second)
+    assert lake.version == "1.1.0"
+    assert (lake.path("p"), lake.path("t")) == (table, t)
+
+
+def test_unmanaged_and_adopted_again_a_table_that_a_key_refers_to_is_told_of(tmp_path: Path) -> None:
+    keyed = "CREATE TABLE p (id BIGINT); CREATE TABLE t (id BIGINT, FOREIGN KEY (id) REFERENCES p (id));"
+    lake = two_releases(tmp_path, keyed, keyed.replace("t (id BIGINT,", "t (id BIGINT, x INT,"), 'evolution("t")')
+    table = lake.path("p")
+    unmanage(lake.env, "p")
+    done = commands.adopt(lake.env, lake.first, [("p", str(table))])
+    assert done.notes == ("p: no row is asked for FOREIGN KEY (id) REFERENCES p of t; `schemamig verify` asks all",)
