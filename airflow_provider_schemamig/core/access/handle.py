@@ -86,19 +86,19 @@ class _SignedOn:
     """The leases of this process that are signed on, by the environment's place and the node."""
 
     def __init__(self) -> None:
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        """Know of none: in a process that was forked nobody frees a lock that another thread of its parent held."""
-        self.lock = threading.Lock()
         self._leases: dict[tuple[str, str], WeakSet[Lease]] = {}
+        self.take_another_lock()
+
+    def take_another_lock(self) -> None:
+        """In a process that was forked nobody frees one that another thread of its parent held."""
+        self.lock = threading.Lock()
 
     def of(self, env: EnvironmentRoot, node_id: str) -> WeakSet[Lease]:
         return self._leases.setdefault((place_of(env.location), node_id), WeakSet())
 
 
 _SIGNED_ON = _SignedOn()
-os.register_at_fork(after_in_child=_SIGNED_ON.begin_anew)
+os.register_at_fork(after_in_child=_SIGNED_ON.take_another_lock)
 
 
 @dataclass(eq=False)
@@ -111,6 +111,8 @@ class Lease:
     _renewed_at: pendulum.DateTime | None = field(default=None, init=False)
     #: The release that was signed on with, and when.
     _began: tuple[Version, pendulum.DateTime] | None = field(default=None, init=False)
+    #: The process that signed on: one that was forked has a copy.
+    _process: int = field(default=0, init=False)
 
     def renew(self, release: Version, schema_hash: Fingerprint) -> None:
         """Renew the lease; every use calls this. Raises InvalidName for a node id that is no file name."""
@@ -122,7 +124,7 @@ class Lease:
         with _SIGNED_ON.lock:  # before the heartbeat, which another one that ends meanwhile would remove
             _SIGNED_ON.of(self.env, self.node_id).add(self)
         write_heartbeat(self.env, Node(self.node_id, self.kind, release, schema_hash, now + LEASE, self._began[1]))
-        self._renewed_at = now
+        self._renewed_at, self._process = now, os.getpid()
 
     def end(self) -> None:
         """Sign off; signing on again is the next use."""
@@ -134,7 +136,7 @@ class Lease:
             others.discard(self)
             for other in others:  # the heartbeat that stays may be of this one: the next use writes its own
                 other._renewed_at = None
-            if not others:
+            if not others and self._process in (0, os.getpid()):
                 remove_heartbeat(self.env, self.node_id)
 
 

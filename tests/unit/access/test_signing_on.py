@@ -72,6 +72,18 @@ def test_a_forked_process_signs_on_also_where_a_thread_of_its_parent_was_signing
     assert ended == (child, 0)
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["the copy of its parent's handle", "a handle of its own"])
+def test_a_forked_process_that_signs_off_leaves_its_parent_signed_on(lake: Lake, own: bool) -> None:
+    with lake.env.reader("t", release="1.0.0", node="job") as reader:
+        child = os.fork()
+        if child == 0:
+            (lake.env.reader("t", release="1.0.0", node="job") if own else reader).close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert nodes(lake) == ["job"]
+    assert nodes(lake) == []
+
+
 def test_a_lake_over_a_link_is_the_same_lake(lake: Lake, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(str(lake.env.location.local_path))
     with lake.env.reader("t", release="1.0.0", node="job"):

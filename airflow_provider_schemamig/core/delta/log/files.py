@@ -34,14 +34,14 @@ _NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 class FileDifference:
     """``add`` actions whose rows, ``added`` minus ``removed``, are the net change between two versions, each sorted by path.
 
-    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``change_data_is_complete``:
-    whether the change data that these commits wrote, if any, has all of their rows.
+    ``changed``: whether any commit between them changed rows at all; without it there is nothing to tail. ``change_data_is_reliable``:
+    whether the change data that these commits wrote, if any, can be relied on.
     """
 
     added: tuple[RawAction, ...]
     removed: tuple[RawAction, ...]
     changed: bool
-    change_data_is_complete: bool
+    change_data_is_reliable: bool
 
 
 def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
@@ -95,9 +95,9 @@ def file_difference(store: ReadStore, lo: int, hi: int) -> FileDifference:
         before, after = active_files(store, lo), active_files(store, hi)
         added = [after[file] for file in after.keys() - before.keys()]
         removed = [before[file] for file in before.keys() - after.keys()]
-        return FileDifference(_by_path(added), _by_path(removed), replay.changed, replay.change_data_is_complete)
+        return FileDifference(_by_path(added), _by_path(removed), replay.changed, replay.change_data_is_reliable)
     removed = list(_complete(store, lo, replay))
-    return FileDifference(_by_path(replay.added.values()), _by_path(removed), replay.changed, replay.change_data_is_complete)
+    return FileDifference(_by_path(replay.added.values()), _by_path(removed), replay.changed, replay.change_data_is_reliable)
 
 
 def batches(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tuple[RawAction, ...]]:
@@ -148,10 +148,10 @@ class _Replay:
     seen: dict[FileId, RawAction] = field(default_factory=dict)
     changed: bool = False
     plain: bool = True
-    change_data_is_complete: bool = True
+    change_data_is_reliable: bool = True
 
     def take(self, commit: LogCommit) -> None:
-        self.change_data_is_complete = self.change_data_is_complete and not _leaves_rows_out(commit)
+        self.change_data_is_reliable = self.change_data_is_reliable and not _may_be_wrong(commit)
         adds = {file_id(add): add for add in commit.adds}
         removes = {file_id(remove): remove for remove in commit.removes}
         self.seen.update(adds)
@@ -178,10 +178,13 @@ class _Replay:
                 to[file] = action
 
 
-def _leaves_rows_out(commit: LogCommit) -> bool:
-    """Return whether it is an UPDATE by delta-rs, up to 1.6 at least: a row that becomes equal to another one of the table goes out of its
-    change data, and does not come in."""
-    return commit.info.get("operation") == "UPDATE" and str(commit.info.get("engineInfo", "")).startswith("delta-rs")
+def _may_be_wrong(commit: LogCommit) -> bool:
+    """Return whether it wrote change data as delta-rs does.
+
+    Up to 1.6 that may lack rows, or have other values: it lacks a row that an UPDATE makes equal to another one of the table, and has for a
+    NaN what the file's statistics say of its other values, if the predicate names the column.
+    """
+    return str(commit.info.get("engineInfo", "")).startswith("delta-rs") and bool(commit.actions("cdc"))
 
 
 def _changes_rows(action: RawAction) -> bool:

@@ -83,7 +83,7 @@ def feed_serves(store: ReadStore, lo: int, hi: int, difference: FileDifference) 
     It does if it was on, nobody left rows out of it, and the table still has their schema: Spark reads change data with its newest. Not
     asked for where files only came (``difference``). Raises LogTruncated.
     """
-    if not difference.removed or not difference.change_data_is_complete:
+    if not difference.removed or not difference.change_data_is_reliable:
         return False
     at = read_head(store, hi).metadata
     return lo < hi and records_changes(at) and at["schemaString"] == read_head(store).metadata["schemaString"]
