@@ -9,6 +9,7 @@ ALTER TABLE sets and drops it, stands elsewhere.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -23,7 +24,12 @@ from airflow_provider_schemamig.core.schema.expressions.calls import functions_c
 from airflow_provider_schemamig.core.schema.expressions.canonical import canonical_text
 from airflow_provider_schemamig.core.schema.expressions.constant_fit import default_fault
 from airflow_provider_schemamig.core.schema.expressions.kinds import column_type, kind_of
-from airflow_provider_schemamig.core.schema.expressions.parse import column_references, parse_expression, unknown_references
+from airflow_provider_schemamig.core.schema.expressions.parse import (
+    InvalidExpression,
+    column_references,
+    parse_expression,
+    unknown_references,
+)
 from airflow_provider_schemamig.core.schema.expressions.renames import rename_columns
 from airflow_provider_schemamig.core.schema.expressions.rules import expression_faults
 from airflow_provider_schemamig.core.schema.expressions.spark.functions import spark_functions
@@ -265,7 +271,11 @@ def computed_columns(fields: Sequence[Field]) -> frozenset[str]:
 
 
 def _roots(text: str) -> set[str]:
-    return {reference.partition(".")[0].lower() for reference in column_references(text)}
+    """Return the columns that a clause may read, in lower case; all words of one that nobody can parse, as somebody's table may have."""
+    try:
+        return {reference.partition(".")[0].lower() for reference in column_references(text)}
+    except InvalidExpression:
+        return {word.lower() for word in re.findall(r"\w+", text)}
 
 
 def renamed(fields: Fields, renames: Mapping[ColumnPath, str]) -> Fields:

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.delta.names import PHYSICAL_NAME, logical_p
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import SEAL_PREFIX, CollectionName, ColumnPath
 from airflow_provider_schemamig.core.schema.changes import Change
-from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta
+from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType, declaration_from_delta
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN, FEATURES, IDENTITY, IDENTITY_GIVEN
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage import Location, ReadStore
@@ -115,7 +115,11 @@ class Head:
 
         Raises InvalidSchemaJson, UnknownDeltaType.
         """
-        found = self._declaration
+        try:
+            found = self._declaration
+        except (InvalidSchemaJson, UnknownDeltaType) as refusal:
+            refusal.collection = name
+            raise
         return found if found.name == name else replace(found, name=name)
 
     @functools.cached_property

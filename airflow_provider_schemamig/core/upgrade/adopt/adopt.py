@@ -41,7 +41,6 @@ from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generat
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, first_version, known, next_version
 from airflow_provider_schemamig.core.release.check import unusable_declaration
 from airflow_provider_schemamig.core.release.merge.chain import Create
-from airflow_provider_schemamig.core.release.sql.alter.paths import referring
 from airflow_provider_schemamig.core.release.sql.render import create_table_text, sayable
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
@@ -61,6 +60,7 @@ from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Commit
 from airflow_provider_schemamig.core.upgrade.plan.target import Target, passed, target_of
@@ -294,14 +294,9 @@ def _record(
         return Adoption(release.version, None, files, (), ())
     now = ledger.state()
     store_heads(env, live_places(env, now))
-    remarks = ((table, (*table.remarks, *_remarks_on_place(env, table), *_remarks_on_keys(now, table))) for table in found)
+    remarks = ((table, (*table.remarks, *_remarks_on_place(env, table), *unasked_keys(now, table.live))) for table in found)
     notes = tuple(f"{table.collection}: {remark}" for table, found in remarks for remark in found)
     return Adoption(release.version, generation, files, tuple(taken), notes + _remember(env, taken, generation, started))
-
-
-def _remarks_on_keys(state: State, table: FoundTable) -> Iterator[str]:
-    for key in referring(table.live, None, state.declarations()):
-        yield f"no row is asked for {key}; `schemamig verify` asks all"
 
 
 def _remarks_on_place(env: EnvironmentRoot, table: FoundTable) -> Iterator[str]:

@@ -50,6 +50,7 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.plan.target import check_product
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
 
@@ -142,7 +143,7 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
             return None  # nothing to take over: `status` shows it
         store = table_store(env, state, state.objects[name].shard)
         raise another_table(store, head, name) if head is not None else ShardMissing(collection=name, uri=store.location.uri)
-    foreign = foreign_changes(state, name, head)
+    foreign = _foreign(state, name, head)
     if foreign is None:
         return None
     for intent in state.intents_of(state.objects[name].shard):
@@ -164,6 +165,13 @@ def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head 
         raise
     except Refusal as refusal:  # names that change hands, a CHECK nobody can follow: no single step says that
         raise _cannot(env, state, foreign, (refusal.message.rstrip("."),)) from refusal
+
+
+def _foreign(state: State, name: CollectionName, head: Head) -> Foreign | None:
+    try:
+        return foreign_changes(state, name, head)
+    except Refusal as refusal:  # a type that no declaration has
+        raise CannotAccept(collection=name, reasons=(refusal.message.rstrip("."),), undoable=False, held=why_held(state)) from refusal
 
 
 def _referred(state: State, foreign: Foreign) -> Iterator[str]:
@@ -283,4 +291,5 @@ def _remember(env: EnvironmentRoot, state: State, taken: Sequence[Taken], versio
             ids.setdefault(item.name, f"{', '.join(item.foreign.again)}: what was added since is the release's column now")
     again = [item.name for item in taken if item.changes and not item.step.is_needed]
     ids |= dict.fromkeys(again, f"the table is again as release {version} declares it, and no longer ahead of it")
-    return (*(f"{name}: {text}" for name, text in ids.items()), *((note,) if note else ()))
+    unasked = [(item.name, text) for item in taken for text in unasked_keys(state, item.declared, item.foreign.again)]
+    return (*(f"{name}: {text}" for name, text in (*ids.items(), *unasked)), *((note,) if note else ()))

@@ -27,7 +27,12 @@ def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, 
     if head.is_another:
         found = [_unmanage(env, state, collection)]
     else:
-        foreign = foreign_changes(state, collection, head)
+        try:
+            foreign = foreign_changes(state, collection, head)
+        except Refusal as refusal:  # a type that no declaration has
+            reason = (refusal.message.rstrip("."),)
+            ways = (("accept", f"--release DIR --collection {collection}"), ("revert", f"--collection {collection}"))
+            return [*(_way(env, way, options, [], why_not=reason) for way, options in ways), _unmanage(env, state, collection)]
         found = [] if foreign is None else [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, state, collection)]
     refused = options_refused(state)
     return [{**way, "why_not": [refused[way["way"]].message.rstrip(".")]} if way["way"] in refused else way for way in found]

@@ -22,9 +22,9 @@ from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, DriftRevertIntent, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.progress import Listener, silent
-from airflow_provider_schemamig.core.schema.changes import Change, Cost
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, Cost
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.storage import Store
@@ -39,6 +39,7 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
 from airflow_provider_schemamig.core.upgrade.tables.transitions import ROUNDS
@@ -133,7 +134,8 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     keep_pinned(leader, [leader.state.objects[name].shard])
     after = read_head(store, at=version)
     leader.append(functools.partial(_closed, name=name, head=after))
-    notes = _mapping_note(head, after)
+    gone = tuple(ColumnPath(change.path) for change in found.changes if isinstance(change, AddColumn))
+    notes = (*_mapping_note(head, after), *unasked_keys(leader.state, after.declaration(name), (*gone, *foreign.again)))
     if foreign.has_other_id:
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)

@@ -116,3 +116,17 @@ def test_an_unmanaged_table_that_a_foreign_key_refers_to_says_who_cannot_write(t
     assert note.startswith("FOREIGN KEY (ref) REFERENCES z of t: schemamig's writers write no rows there")
     with pytest.raises(WriterFenced, match="adopt it, or upgrade to a release without the key"):
         lake.env.writer("t").append(pa.table({"id": [1], "ref": [1]}))
+
+
+@pytest.mark.parametrize("way", ["accept", "revert"])
+def test_an_accept_or_revert_that_leaves_a_referred_column_empty_tells_which_key_was_not_asked(tmp_path: Path, way: str) -> None:
+    z, t = "CREATE TABLE z (id BIGINT, w BIGINT);", "CREATE TABLE t (ref BIGINT, FOREIGN KEY (ref) REFERENCES z (id));"
+    lake = two_releases(tmp_path, z + t, z.replace("w BIGINT", "v BIGINT") + t, 'evolution("z", rename={"w": "v"})')
+    lake.upgrade(lake.second, hold=timedelta(0))
+    table, folder = lake.path("z"), tmp_path / "release"
+    shutil.copytree(lake.second, folder)
+    kind = next(field["type"] for field in tables.snapshot(table).fields if field["name"] == "id")
+    foreign.drop_column(table, "id")
+    foreign.add_column(table, "id", kind)
+    done = commands.accept(lake.env, folder) if way == "accept" else commands.revert(lake.env, "z", allow_lossy=True)
+    assert "no row is asked for FOREIGN KEY (ref) REFERENCES z of t; `schemamig verify` asks all" in " ".join(done.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.schema.delta_rules.retention import FILES, LOG
 from tests.support.bytes import unwritten
+from tests.support.lake import Lake
 from tests.support.rows import tables
 from tests.support.tables import foreign
 from tests.support.tables.adopting import Site, field
-from tests.support.upgrades import deployed, refused, releases
+from tests.support.upgrades import deployed, refused, releases, two_releases
 
 SETTINGS = f"TBLPROPERTIES ('{FILES}' = 'interval 400 hours', '{LOG}' = 'interval 900 hours')"
 #: A property, what somebody sets it to, and with what code a release that declares it is refused.
@@ -49,3 +51,51 @@ def test_unusable_tables_are_not_adopted(tmp_path: Path, key: str, value: str, c
     tables.set_property(table, key, "interval 401 hours" if key == LOG else None)
     site.adopt(t=table)
     site.upgrade()
+
+
+def with_column(path: Path, kind: str, **metadata: str) -> None:
+    """Somebody replaces the table by one with a column more."""
+    now = tables.snapshot(path)
+    column = {"name": "x", "type": kind, "nullable": True, "metadata": metadata}
+    schema = json.dumps({"type": "struct", "fields": [*now.fields, column]})
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 4}
+    foreign.commit(path, {"protocol": protocol}, {"metaData": {**now.metadata, "schemaString": schema}})
+
+
+def two_tables(tmp_path: Path) -> tuple[Lake, Path]:
+    first = "CREATE TABLE t (id BIGINT); CREATE TABLE u (id BIGINT);"
+    lake = two_releases(tmp_path, first, first.replace("u (id BIGINT", "u (id BIGINT, y INT"), 'evolution("u")')
+    shutil.copytree(lake.first, tmp_path / "release")
+    return lake, tmp_path / "release"
+
+
+@pytest.mark.parametrize("kind", ["variant", "void", "interval day to second"])
+def test_unusable_types_are_told_as_drift_of_their_table_alone(tmp_path: Path, kind: str) -> None:
+    lake, folder = two_tables(tmp_path)
+    with_column(lake.path("t"), kind)
+    says = f"column x of the table has the type {kind}, which schemamig does not manage"
+    found = commands.status(lake.env)
+    assert found.drifted == ("t",)
+    item = found.document["collections"]["t"]
+    assert item["drift"] == [says]
+    assert {way["way"]: way["why_not"] for way in item["ways_on"]} == {"accept": [says], "revert": [says], "unmanage": []}
+    with unwritten(lake.env), refused("drift", "t"):
+        lake.upgrade(lake.second)
+    with unwritten(lake.env), refused("unknown_delta_type", "t"):
+        commands.revert(lake.env, "t")
+    foreign.add_column(lake.path("u"), "theirs")
+    done = commands.accept(lake.env, folder)
+    assert [name for name, _ in done.changes] == ["u"]
+    assert done.notes[0].startswith("t is left as it is: ")
+    commands.unmanage(lake.env, "t")
+    assert not commands.status(lake.env).drifted
+
+
+@pytest.mark.parametrize("expression", ["id >>> 1", "id MOD 2", "(("])
+def test_unusable_expressions_of_a_generated_column_are_shown_and_reverted(tmp_path: Path, expression: str) -> None:
+    lake, _ = two_tables(tmp_path)
+    with_column(lake.path("t"), "long", **{"delta.generationExpression": expression})
+    item = commands.status(lake.env).document["collections"]["t"]
+    assert [bool(way["why_not"]) for way in item["ways_on"]] == [True, False, False]
+    commands.revert(lake.env, "t", allow_lossy=True)
+    assert not commands.status(lake.env).drifted

@@ -1,15 +1,24 @@
-"""What a plan says of the FOREIGN KEYs that no row is asked for, as one of the two tables is made anew with the release."""
+"""What is said of the FOREIGN KEYs that no row is asked for, as one of the two tables is made anew, or is another one at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
 from airflow_provider_schemamig.core.release.merge.chain import Create, Remove
+from airflow_provider_schemamig.core.release.sql.alter.paths import referring
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
+
+
+def unasked_keys(state: State, table: Declaration, paths: Sequence[ColumnPath] | None = None) -> Iterator[str]:
+    """Yield what is said where a table, or these columns of it, got other values at once, and other collections' keys refer to it."""
+    declared = state.declarations()
+    for path in (None,) if paths is None else paths:
+        for key in referring(table, path, declared):
+            yield f"no row is asked for {key}; `schemamig verify` asks all"
 
 
 def with_notes_on_unasked_keys(view: View, planned: Planned) -> Planned:
