@@ -90,7 +90,7 @@ class _SignedOn:
         self.take_another_lock()
 
     def take_another_lock(self) -> None:
-        """In a process that was forked nobody frees one that another thread of its parent held."""
+        """Take another lock: in a process that was forked nobody frees one that another thread of its parent held."""
         self.lock = threading.Lock()
 
     def of(self, env: EnvironmentRoot, node_id: str) -> WeakSet[Lease]:

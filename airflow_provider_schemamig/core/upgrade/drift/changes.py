@@ -181,13 +181,17 @@ def reversal(store: ReadStore, foreign: Foreign) -> Reversal:
     return Reversal(changes, forget, tuple(losses), tuple(impossible), began)
 
 
+def emptied_columns(foreign: Foreign, changes: Sequence[c.Change]) -> list[ColumnPath]:
+    """Return the columns whose values are gone once these changes have undone it."""
+    return outermost([*(change.path for change in changes if isinstance(change, c.AddColumn)), *foreign.again])
+
+
 def _asked_of_lost_values(foreign: Foreign, changes: Sequence[c.Change]) -> list[str]:
     """Return the rules that cannot come back, because columns that they are about have NULL in older rows now.
 
     NULL breaks a CHECK, too: Delta asks for TRUE.
     """
-    came = (change.path for change in changes if isinstance(change, c.AddColumn))
-    emptied = outermost([*came, *foreign.again])
+    emptied = emptied_columns(foreign, changes)
     found = []
     for change in changes:
         if isinstance(change, c.SetNotNull) and any(_is_within(change.path, lost) for lost in emptied):

@@ -31,8 +31,9 @@ def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, 
             foreign = foreign_changes(state, collection, head)
         except Refusal as refusal:  # a type that no declaration has
             reason = (refusal.message.rstrip("."),)
-            ways = (("accept", f"--release DIR --collection {collection}"), ("revert", f"--collection {collection}"))
-            return [*(_way(env, way, options, [], why_not=reason) for way, options in ways), _unmanage(env, state, collection)]
+            accept = _way(env, "accept", f"--release DIR --collection {collection}", [], why_not=reason)
+            revert = _way(env, "revert", f"--collection {collection}", [], why_not=reason)
+            return [accept, revert, _unmanage(env, state, collection)]
         found = [] if foreign is None else [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, state, collection)]
     refused = options_refused(state)
     return [{**way, "why_not": [refused[way["way"]].message.rstrip(".")]} if way["way"] in refused else way for way in found]

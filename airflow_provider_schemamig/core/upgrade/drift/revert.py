@@ -22,9 +22,9 @@ from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, DriftRevertIntent, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, ColumnPath
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.progress import Listener, silent
-from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, Cost
+from airflow_provider_schemamig.core.schema.changes import Change, Cost
 from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGETS
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.storage import Store
@@ -32,7 +32,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, lead, no_open_deployment
 from airflow_provider_schemamig.core.upgrade.drift.accept import why_not
-from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, foreign_changes, refuse_lost_seal, reversal
+from airflow_provider_schemamig.core.upgrade.drift.changes import Reversal, emptied_columns, foreign_changes, refuse_lost_seal, reversal
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotRevert, LossyRevert
 from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
@@ -134,8 +134,8 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     keep_pinned(leader, [leader.state.objects[name].shard])
     after = read_head(store, at=version)
     leader.append(functools.partial(_closed, name=name, head=after))
-    gone = tuple(ColumnPath(change.path) for change in found.changes if isinstance(change, AddColumn))
-    notes = (*_mapping_note(head, after), *unasked_keys(leader.state, after.declaration(name), (*gone, *foreign.again)))
+    emptied = emptied_columns(foreign, found.changes)
+    notes = (*_mapping_note(head, after), *unasked_keys(leader.state, after.declaration(name), emptied))
     if foreign.has_other_id:
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)
