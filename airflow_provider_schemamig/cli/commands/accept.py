@@ -36,7 +36,8 @@ def accept(env: EnvOption, release: ReleaseOption, collection: NamesOption = Non
         from airflow_provider_schemamig.cli.render.common import show_notes
 
         if not done.changes:
-            to.print("No table drifted: there is nothing to take over.")
+            to.print("Nothing was taken over." if done.notes else "No table drifted: there is nothing to take over.")
+            show_notes(to, done.notes)
             return
         where = f" into {done.version}" if done.files else f"; {done.version} needs no new version for it"
         to.print(f"taken over{where}", style="bold")

@@ -133,10 +133,12 @@ class Lease:
             return
         with _SIGNED_ON.lock:
             others = _SIGNED_ON.of(self.env, self.node_id)
+            if self._process not in (0, os.getpid()):
+                return  # a copy of a handle that its parent may still have
             others.discard(self)
             for other in others:  # the heartbeat that stays may be of this one: the next use writes its own
                 other._renewed_at = None
-            if not others and self._process in (0, os.getpid()):
+            if not others:
                 remove_heartbeat(self.env, self.node_id)
 
 

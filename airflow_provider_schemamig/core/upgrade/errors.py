@@ -278,7 +278,7 @@ class HoldOpen(Refusal):
                 return f"the end of the hold of generation {self.generation} has begun and did not come to its end."
             case _:
                 until = minute(self.until)
-                return f"generation {self.generation} can be rolled back until {until}; until then nothing else may change its tables."
+                return f"generation {self.generation} can be rolled back until {until}; until then this has to wait."
 
     @property
     def next_action(self) -> str:
@@ -326,8 +326,8 @@ class ChangeNotInRelease(Refusal):
     code = "ahead_not_in_release"
     message = "its schema was changed outside of a release, and this release does not contain: {changes:; }."
     next_action = (
-        "Make the same change in schema.sql, with an evolution step for the collection (renamed_from where it was renamed), or a removal "
-        "where it was dropped; the environment has it already."
+        "Make the same change in schema.sql, with an evolution step for the collection (renamed_from where it was renamed; no step where "
+        "it was created), or a removal where it was dropped; the environment has it already."
     )
     changes: Sequence[str]
 

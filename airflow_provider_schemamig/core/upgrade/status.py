@@ -142,7 +142,7 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
         "ahead": state.unreleased_of(name) is not None,
         "ahead_by": list(made_outside(state, name)),
         "drift": list(drift if head is not None else missing),
-        "ways_on": options_for(env, state, name, head) if drift and head is not None else [],
+        "ways_on": options_for(env, state, name, head) if drift or head is None else [],
     }
 
 

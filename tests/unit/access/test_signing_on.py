@@ -72,12 +72,13 @@ def test_a_forked_process_signs_on_also_where_a_thread_of_its_parent_was_signing
     assert ended == (child, 0)
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["the copy of its parent's handle", "a handle of its own"])
-def test_a_forked_process_that_signs_off_leaves_its_parent_signed_on(lake: Lake, own: bool) -> None:
+@pytest.mark.parametrize("closes", [["copy"], ["own"], ["copy", "own"], ["own", "copy"]], ids=" then ".join)
+def test_a_forked_process_that_signs_off_leaves_its_parent_signed_on(lake: Lake, closes: list[str]) -> None:
     with lake.env.reader("t", release="1.0.0", node="job") as reader:
         child = os.fork()
         if child == 0:
-            (lake.env.reader("t", release="1.0.0", node="job") if own else reader).close()
+            for handle in closes:
+                (lake.env.reader("t", release="1.0.0", node="job") if handle == "own" else reader).close()
             os._exit(0)
         os.waitpid(child, 0)
         assert nodes(lake) == ["job"]

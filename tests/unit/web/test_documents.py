@@ -213,12 +213,13 @@ def test_a_rollbacks_preview_names_drift_that_is_not_in_its_way(tmp_path: Path) 
     assert lake.version == "1.0.0"
 
 
-def test_a_lost_table_is_drift_with_no_way_on(lake: Lake) -> None:
+def test_a_lost_table_is_drift_and_can_only_be_given_up(lake: Lake) -> None:
     import shutil
 
     shutil.rmtree(lake.path("planes"))
     (found,) = read(lake, "drift")["tables"]
-    assert found["differences"] == ["no Delta table is there"] and found["since"] is None and found["ways_on"] == []
+    assert found["differences"] == ["no Delta table is there"] and found["since"] is None
+    assert [(way["way"], way["why_not"]) for way in found["ways_on"]] == [("unmanage", [])]
     assert "Which commit made it cannot be told" in drawn("drift.html", read(lake, "drift"))
 
 

@@ -9,7 +9,7 @@ The folder is written first, release.toml last; a process that dies in between i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import known
-from airflow_provider_schemamig.core.release.sql.alter.paths import referring
+from airflow_provider_schemamig.core.release.sql.alter.paths import foreign_key_text, referring
+from airflow_provider_schemamig.core.release.sql.parse import wrong_reference
 from airflow_provider_schemamig.core.schema.changes import Change
 from airflow_provider_schemamig.core.schema.describe import change_json, describe
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
+from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import recorded
 from airflow_provider_schemamig.core.upgrade.adopt.errors import CollectionInUse, Overtaken
@@ -49,7 +51,7 @@ from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, Unknown
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.plan.target import check_product
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
@@ -98,7 +100,7 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
 
     state, taken, left = consistent_look(ledger.state, look, lambda found: found[1] or found[2])
     if not taken:
-        return AcceptedDrift(None, (), ())
+        return AcceptedDrift(None, (), (), tuple(left))
     close_expired_holds(state)  # or refuse, before a file is written
     assert state.release is not None  # it has tables
     version: Version = state.release.version
@@ -132,9 +134,34 @@ def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> 
             refusals.append(refusal)
         else:
             found += [taken] if taken is not None else []
+    found, mistyped = _without_mistyped(env, state, found)
+    left += mistyped
     if refusals or collections or not found:
         raise_refusals([*refusals, *left])
-    return found, [f"{refusal.collection} is left as it is: {refusal.message} {refusal.next_action}" for refusal in left]
+    gone = [name for name, head in sorted(heads.items()) if not collections and (head is None or head.is_another)]
+    notes = [f"{refusal.collection} is left as it is: {refusal.message} {refusal.next_action}" for refusal in left]
+    return found, [*notes, *(f"{name} is left as it is: {NO_TABLE}, or another one (`schemamig status`)" for name in gone)]
+
+
+def _without_mistyped(env: EnvironmentRoot, state: State, found: Sequence[Taken]) -> tuple[list[Taken], list[CannotAccept]]:
+    """Take out what would leave the two sides of a foreign key with different types; both at once may have got another one."""
+    kept, left = list(found), list[CannotAccept]()
+    while True:
+        after = {**state.declarations(), **{item.declared.name: item.declared for item in kept}}
+        wrong = [(item, reasons) for item in kept if (reasons := tuple(_mistyped(item.declared, after)))]
+        if not wrong:
+            return kept, left
+        left += [_cannot(env, state, item.foreign, reasons) for item, reasons in wrong]
+        kept = [item for item in kept if all(item is not other for other, _ in wrong)]
+
+
+def _mistyped(declared: Declaration, declarations: Mapping[CollectionName, Declaration]) -> Iterator[str]:
+    for other in declarations.values():
+        for key in other.foreign_keys:
+            if declared.name in (other.name, key.references):
+                reason = wrong_reference(other, key, declarations.get(key.references))
+                if reason is not None:
+                    yield f"{foreign_key_text(key)} of {other.name}: {reason}"
 
 
 def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> Taken | None:
@@ -196,7 +223,9 @@ def _is_revertible(env: EnvironmentRoot, state: State, foreign: Foreign) -> bool
 def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> tuple[str, ...]:
     """Return the reasons that ``accept`` would give for the table itself, for ``status``."""
     try:
-        _taken(env, state, collection, head, named=True)
+        taken = _taken(env, state, collection, head, named=True)
+        if taken is not None:
+            return tuple(_mistyped(taken.declared, {**state.declarations(), taken.declared.name: taken.declared}))
     except CannotAccept as error:
         return tuple(error.reasons)
     except Refusal as refusal:

@@ -19,13 +19,13 @@ from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.exceptions import Refusal
 
 
-def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
-    """Return what can be done about drift: accept, revert, unmanage.
+def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head | None) -> list[dict[str, Any]]:
+    """Return what can be done about drift: accept, revert, unmanage; only the last one where there is no table (``head`` None).
 
     Each has ``way``, ``command``, ``does`` (one text a change), ``loses``, ``why_not`` (empty: it can be done).
     """
-    if head.is_another:
-        found = [_unmanage(env, state, collection)]
+    if head is None or head.is_another:
+        found = [_unmanage(env, state, collection, is_there=head is not None)]
     else:
         try:
             foreign = foreign_changes(state, collection, head)
@@ -62,10 +62,11 @@ def _revert(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, A
     return _way(env, "revert", options + lossy, does, loses=found.losses, why_not=found.impossible)
 
 
-def _unmanage(env: EnvironmentRoot, state: State, name: CollectionName) -> dict[str, Any]:
+def _unmanage(env: EnvironmentRoot, state: State, name: CollectionName, *, is_there: bool = True) -> dict[str, Any]:
     used = in_use(env, state, name)
     why_not = () if used is None else (used.message.rstrip("."),)
-    does = [] if why_not else ["the table stays as it is and is not managed any more"]
+    told = "the table stays as it is and is not managed any more" if is_there else "the collection is not managed any more"
+    does = [] if why_not else [told]
     return _way(env, "unmanage", f"--collection {name}", does, why_not=why_not)
 
 

@@ -130,3 +130,18 @@ def test_an_accept_or_revert_that_leaves_a_referred_column_empty_tells_which_key
     foreign.add_column(table, "id", kind)
     done = commands.accept(lake.env, folder) if way == "accept" else commands.revert(lake.env, "z", allow_lossy=True)
     assert "no row is asked for FOREIGN KEY (ref) REFERENCES z of t; `schemamig verify` asks all" in " ".join(done.notes)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_an_accept_tells_of_tables_that_are_gone_as_revert_and_status_do(tmp_path: Path, others: bool) -> None:
+    lake = two_releases(tmp_path, "CREATE TABLE u (id BIGINT); CREATE TABLE t (id BIGINT);", "CREATE TABLE u (id BIGINT);", 'removal("t")')
+    folder = tmp_path / "release"
+    shutil.copytree(lake.first, folder)
+    shutil.rmtree(lake.path("t"))
+    if others:
+        foreign.add_column(lake.path("u"), "theirs")
+    done = commands.accept(lake.env, folder)
+    assert [name for name, _ in done.changes] == (["u"] if others else [])
+    assert done.notes[-1] == "t is left as it is: no Delta table is there, or another one (`schemamig status`)"
+    item = commands.status(lake.env).document["collections"]["t"]
+    assert [(way["way"], way["does"]) for way in item["ways_on"]] == [("unmanage", ["the collection is not managed any more"])]

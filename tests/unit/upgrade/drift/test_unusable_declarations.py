@@ -79,6 +79,8 @@ def test_unusable_types_are_told_as_drift_of_their_table_alone(tmp_path: Path, k
     item = found.document["collections"]["t"]
     assert item["drift"] == [says]
     assert {way["way"]: way["why_not"] for way in item["ways_on"]} == {"accept": [says], "revert": [says], "unmanage": []}
+    (told,) = commands.drift_document(lake.env)["tables"]
+    assert (told["collection"], told["differences"], told["since"]) == ("t", [says], None)
     with unwritten(lake.env), refused("drift", "t"):
         lake.upgrade(lake.second)
     with unwritten(lake.env), refused("unknown_delta_type", "t"):
@@ -99,3 +101,44 @@ def test_unusable_expressions_of_a_generated_column_are_shown_and_reverted(tmp_p
     assert [bool(way["why_not"]) for way in item["ways_on"]] == [True, False, False]
     commands.revert(lake.env, "t", allow_lossy=True)
     assert not commands.status(lake.env).drifted
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_unusable_names_hold_no_other_table_up_also_where_a_key_is(tmp_path: Path, keyed: bool) -> None:
+    key = ", FOREIGN KEY (id) REFERENCES u (id)" if keyed else ""
+    schema = f"CREATE TABLE u (id BIGINT); CREATE TABLE t (id BIGINT{key});"
+    lake = two_releases(tmp_path, schema, schema.replace("u (id BIGINT", "u (id BIGINT, y INT"), 'evolution("u")')
+    shutil.copytree(lake.first, tmp_path / "release")
+    foreign.set_property(lake.path("t"), "delta.constraints.a b", "id > 0")
+    foreign.add_column(lake.path("u"), "theirs")
+    done = commands.accept(lake.env, tmp_path / "release")
+    assert [name for name, _ in done.changes] == ["u"]
+    assert "'a b' is not a valid constraint name" in done.notes[0]
+    assert commands.status(lake.env).drifted == ("t",)
+
+
+@pytest.mark.parametrize("sides", [("t",), ("u",), ("t", "u")])
+def test_unusable_types_of_a_foreign_key_are_accepted_on_both_sides_only(tmp_path: Path, sides: tuple[str, ...]) -> None:
+    schema = "CREATE TABLE u (id INT); CREATE TABLE t (n INT, FOREIGN KEY (n) REFERENCES u (id)); CREATE TABLE v (id INT);"
+    lake = two_releases(tmp_path, schema, schema.replace("v (id INT", "v (id INT, y INT"), 'evolution("v")')
+    shutil.copytree(lake.first, tmp_path / "release")
+    for name in sides:
+        widen(lake.path(name))
+    foreign.add_column(lake.path("v"), "theirs")
+    ways = {name: commands.status(lake.env).document["collections"][name]["ways_on"][0]["why_not"] for name in sides}
+    assert all(why_not == ["FOREIGN KEY (n) REFERENCES u of t: n and id have different types"] for why_not in ways.values())
+    done = commands.accept(lake.env, tmp_path / "release")
+    assert [name for name, _ in done.changes] == (["t", "u", "v"] if len(sides) == 2 else ["v"])
+    assert commands.status(lake.env).drifted == (() if len(sides) == 2 else sides)
+
+
+def widen(path: Path) -> None:
+    """Somebody else changes the type of the only column."""
+    now = tables.snapshot(path)
+    (field_of,) = now.fields
+    changed = {**field_of, "type": "long", "metadata": {"delta.typeChanges": [{"fromType": "integer", "toType": "long"}]}}
+    features = ["typeWidening", "appendOnly", "invariants"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features[:1], "writerFeatures": features}
+    configuration = {**now.metadata["configuration"], "delta.enableTypeWidening": "true"}
+    schema = json.dumps({"type": "struct", "fields": [changed]})
+    foreign.commit(path, {"protocol": protocol}, {"metaData": {**now.metadata, "schemaString": schema, "configuration": configuration}})
