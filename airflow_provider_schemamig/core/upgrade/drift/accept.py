@@ -158,8 +158,9 @@ def _without_mistyped(env: EnvironmentRoot, state: State, found: Sequence[Taken]
 def _mistyped(declared: Declaration, declarations: Mapping[CollectionName, Declaration]) -> Iterator[str]:
     for other in declarations.values():
         for key in other.foreign_keys:
-            if declared.name in (other.name, key.references):
-                reason = wrong_reference(other, key, declarations.get(key.references))
+            referred = declarations.get(key.references)  # None: it was given back
+            if referred is not None and declared.name in (other.name, referred.name):
+                reason = wrong_reference(other, key, referred)
                 if reason is not None:
                     yield f"{foreign_key_text(key)} of {other.name}: {reason}"
 

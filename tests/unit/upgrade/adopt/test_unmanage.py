@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -258,3 +259,13 @@ def test_unmanaged_and_adopted_again_a_table_that_a_key_refers_to_is_told_of(tmp
     unmanage(lake.env, "p")
     done = commands.adopt(lake.env, lake.first, [("p", str(table))])
     assert done.notes == ("p: no row is asked for FOREIGN KEY (id) REFERENCES p of t; `schemamig verify` asks all",)
+
+
+def test_unmanaged_what_a_key_refers_to_lets_drift_of_the_others_be_accepted(tmp_path: Path) -> None:
+    keyed = "CREATE TABLE p (id BIGINT); CREATE TABLE t (id BIGINT, FOREIGN KEY (id) REFERENCES p (id));"
+    lake = two_releases(tmp_path, keyed, keyed.replace("t (id BIGINT,", "t (id BIGINT, x INT,"), 'evolution("t")')
+    unmanage(lake.env, "p")
+    foreign.add_column(lake.path("t"), "x", "integer")
+    shutil.copytree(lake.first, tmp_path / "release")
+    commands.accept(lake.env, tmp_path / "release")
+    assert not commands.status(lake.env).drifted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_schemamig.core import commands
-from airflow_provider_schemamig.core.schema.changes import AddColumn, ChangeType
+from airflow_provider_schemamig.core.schema.changes import AddColumn, Change, ChangeType
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.contained import contains
 from airflow_provider_schemamig.core.upgrade.alter import alter
@@ -43,26 +43,24 @@ COLUMNS = [
 ]
 
 
+#: The same of the type of a column that was a SMALLINT.
+TYPES = [("BIGINT", "BIGINT", True), ("INT", "BIGINT", True), ("BIGINT", "DOUBLE", False), ("BIGINT", "INT", False)]
+
+
+def change_from(before: str, after: str) -> Change:
+    """The one change of a column between two tables."""
+    return next(change for change in diff(table(before), table(after)).changes if isinstance(change, AddColumn | ChangeType))
+
+
 @pytest.mark.parametrize("there, released, contained", COLUMNS)
 def test_contained_columns(there: str, released: str, contained: bool) -> None:
-    before = table("id BIGINT")
-    made, says = (
-        next(change for change in diff(before, table(f"id BIGINT, {column}")).changes if isinstance(change, AddColumn))
-        for column in (there, released)
-    )
+    made, says = (change_from("id BIGINT", f"id BIGINT, {column}") for column in (there, released))
     assert contains(says, made) is contained
 
 
-@pytest.mark.parametrize(
-    "there, released, contained",
-    [("BIGINT", "BIGINT", True), ("INT", "BIGINT", True), ("BIGINT", "DOUBLE", False), ("BIGINT", "INT", False)],
-)
+@pytest.mark.parametrize("there, released, contained", TYPES)
 def test_contained_types(there: str, released: str, contained: bool) -> None:
-    before = table("id SMALLINT")
-    made, says = (
-        next(change for change in diff(before, table(f"id {type_}")).changes if isinstance(change, ChangeType))
-        for type_ in (there, released)
-    )
+    made, says = (change_from("id SMALLINT", f"id {kind}") for kind in (there, released))
     assert contains(says, made) is contained
 
 
