@@ -278,7 +278,7 @@ class HoldOpen(Refusal):
                 return f"the end of the hold of generation {self.generation} has begun and did not come to its end."
             case _:
                 until = minute(self.until)
-                return f"generation {self.generation} can be rolled back until {until}; until then this has to wait."
+                return f"generation {self.generation} can be rolled back until {until}; until then nothing else may change any tables."
 
     @property
     def next_action(self) -> str:

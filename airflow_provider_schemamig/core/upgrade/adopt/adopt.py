@@ -39,7 +39,6 @@ from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, first_version, known, next_version
-from airflow_provider_schemamig.core.release.check import unusable_declaration
 from airflow_provider_schemamig.core.release.merge.chain import Create
 from airflow_provider_schemamig.core.release.sql.render import create_table_text, sayable
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
@@ -169,7 +168,6 @@ def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> Ad
         no_open_hold(state)
     if folder.is_new and source is None:
         made = first_version(path, "\n".join(_statement(table) for table in found))
-        _refuse_unusable(found)
         return AdoptedRelease(made.name, made.version, None, dict(made.snapshot.declarations), made)
     if source is not None and (before := _managed_before(folder, state, source, found)) is not None:
         return before
@@ -181,13 +179,7 @@ def _release(path: Path, state: State | None, found: Sequence[FoundTable]) -> Ad
         release = folder.checked()
         return AdoptedRelease(release.name, release.version, source, head, passed=passed(release, state))
     made = _next(folder, new)
-    _refuse_unusable(new)
     return AdoptedRelease(made.name, made.version, source, dict(made.snapshot.declarations), made, passed(folder.release, state))
-
-
-def _refuse_unusable(new: Sequence[FoundTable]) -> None:
-    """Raise what ``check`` would say of a version that declares these tables as they are."""
-    raise_refusals([refusal for table in new for refusal in unusable_declaration(None, sayable(table.live))])
 
 
 def _managed_before(folder: KnownFolder, state: State | None, source: Version, found: Sequence[FoundTable]) -> AdoptedRelease | None:
