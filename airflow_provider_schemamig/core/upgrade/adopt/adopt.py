@@ -286,7 +286,9 @@ def _record(
         return Adoption(release.version, None, files, (), ())
     now = ledger.state()
     store_heads(env, live_places(env, now))
-    remarks = ((table, (*table.remarks, *_remarks_on_place(env, table), *unasked_keys(now, table.live))) for table in found)
+    referred = {key.references for declared in now.declarations().values() for key in declared.foreign_keys}
+    keys = {table.collection: tuple(unasked_keys(now, table.live)) for table in found if table.collection in referred}
+    remarks = ((table, (*table.remarks, *_remarks_on_place(env, table), *keys.get(table.collection, ()))) for table in found)
     notes = tuple(f"{table.collection}: {remark}" for table, found in remarks for remark in found)
     return Adoption(release.version, generation, files, tuple(taken), notes + _remember(env, taken, generation, started))
 
