@@ -144,10 +144,9 @@ def _link(env: EnvironmentRoot, transfer: RowTransfer, lo: int, first: int, last
 
 @contextlib.contextmanager
 def _changes(env: EnvironmentRoot, transfer: RowTransfer, lo: int, hi: int, difference: FileDifference) -> Iterator[dict[str, Any]]:
-    """Yield the request's ``changes``. Files that only came are read as they are: no feed is cheaper. A feed shows the columns of then."""
-    by_feed = bool(difference.removed) and difference.change_data_is_reliable
+    """Yield the request's ``changes``. A feed shows the columns of then."""
     shown = read_head(transfer.source_store(env), hi if transfer.shown_at is None else transfer.shown_at)
-    if by_feed and not any(_new_schemas(env, transfer, lo, hi)) and has_cdf(transfer.source_store(env), lo, hi):
+    if difference.wants_change_data and not any(_new_schemas(env, transfer, lo, hi)) and has_cdf(transfer.source_store(env), lo, hi):
         yield {"kind": "cdf", "uri": env.table_location(transfer.source_uri).uri, "from": lo + 1, "to": hi}
         return
     with contextlib.ExitStack() as stack:

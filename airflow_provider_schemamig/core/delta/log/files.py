@@ -43,6 +43,11 @@ class FileDifference:
     changed: bool
     change_data_is_reliable: bool
 
+    @property
+    def wants_change_data(self) -> bool:
+        """Return whether to read change data for it, if there is any. Files that only came are read as they are: nothing is cheaper."""
+        return bool(self.removed) and self.change_data_is_reliable
+
 
 def active_files(store: ReadStore, version: int, *, statistics: bool = False) -> Mapping[FileId, RawAction]:
     """Return the ``add`` actions of the table at a version; out of a checkpoint come of the statistics ``numRecords`` alone, but with

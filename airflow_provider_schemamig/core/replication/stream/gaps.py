@@ -80,10 +80,10 @@ def check_gap(env: EnvironmentRoot, state: State, shard: ShardId, found: FoundEv
 def feed_serves(store: ReadStore, lo: int, hi: int, difference: FileDifference) -> bool:
     """Return whether the change data feed tells what the commits after ``lo`` up to ``hi``, all under one metaData, changed, as it was.
 
-    It does if it was on, nobody left rows out of it, and the table still has their schema: Spark reads change data with its newest. Not
-    asked for where files only came (``difference``). Raises LogTruncated.
+    It does if it is wanted for their ``difference``, it was on, and the table still has their schema: Spark reads change data with its
+    newest. Raises LogTruncated.
     """
-    if not difference.removed or not difference.change_data_is_reliable:
+    if not difference.wants_change_data:
         return False
     at = read_head(store, hi).metadata
     return lo < hi and records_changes(at) and at["schemaString"] == read_head(store).metadata["schemaString"]

@@ -63,7 +63,8 @@ def added_constraints(now: Declaration, old: Declaration, new: Declaration, name
 
 def kept_foreign_keys(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str]) -> list[ForeignKey]:
     """Return the foreign keys to other collections that are no change."""
-    before = {_renamed_foreign_key(key, Names(renames, {}, frozenset()), old) for key in old.foreign_keys}
+    names = Names(renames, {}, frozenset())
+    before = {_renamed_foreign_key(key, names, old) for key in old.foreign_keys}
     return [key for key in new.foreign_keys if key in before and key.references != new.name]
 
 

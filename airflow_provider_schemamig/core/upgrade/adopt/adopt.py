@@ -286,10 +286,9 @@ def _record(
         return Adoption(release.version, None, files, (), ())
     now = ledger.state()
     store_heads(env, live_places(env, now))
-    referred = {key.references for declared in now.declarations().values() for key in declared.foreign_keys}
-    keys = {table.collection: tuple(unasked_keys(now, table.live)) for table in found if table.collection in referred}
-    remarks = ((table, (*table.remarks, *_remarks_on_place(env, table), *keys.get(table.collection, ()))) for table in found)
-    notes = tuple(f"{table.collection}: {remark}" for table, found in remarks for remark in found)
+    remarks = [(table.collection, remark) for table in found for remark in (*table.remarks, *_remarks_on_place(env, table))]
+    unasked = unasked_keys(now, {table.collection: None for table in found})
+    notes = tuple(f"{name}: {remark}" for name, remark in (*remarks, *unasked))
     return Adoption(release.version, generation, files, tuple(taken), notes + _remember(env, taken, generation, started))
 
 

@@ -69,8 +69,7 @@ def tables_below(
 
     Raises NoTables, InvalidLocation.
     """
-    shards = state.shards.values() if state is not None else ()
-    known = {place_of(env.table_location(shard.uri)) for shard in shards} | {place_of(location) for _, location in named}
+    managed, given = shard_places(env, state), Places(named)
     for folder in folders:
         location = Location.parse(folder)
         store = open_store(location, env.options)
@@ -79,7 +78,10 @@ def tables_below(
         found = [name for name, is_table in zip(names, are_tables, strict=True) if is_table]
         if not found:
             raise e.NoTables(uri=location.uri)
-        yield from ((name, uri) for name in found if place_of(Location.parse(uri := f"{location.uri}/{name}")) not in known)
+        for name in found:
+            place = place_of(Location.parse(uri := f"{location.uri}/{name}"))
+            if managed.at(place) is None and given.at(place) is None:
+                yield name, uri
 
 
 def _is_table(store: ReadStore, folder: str) -> bool:

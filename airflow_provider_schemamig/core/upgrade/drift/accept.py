@@ -148,21 +148,23 @@ def _without_mistyped(env: EnvironmentRoot, state: State, found: Sequence[Taken]
     kept, left = list(found), list[CannotAccept]()
     while True:
         after = {**state.declarations(), **{item.declared.name: item.declared for item in kept}}
-        wrong = [(item, reasons) for item in kept if (reasons := tuple(_mistyped(item.declared, after)))]
-        if not wrong:
+        wrong = _mistyped(after)
+        if not any(item.declared.name in wrong for item in kept):
             return kept, left
-        left += [_cannot(env, state, item.foreign, reasons) for item, reasons in wrong]
-        kept = [item for item in kept if all(item is not other for other, _ in wrong)]
+        left += [_cannot(env, state, item.foreign, wrong[item.declared.name]) for item in kept if item.declared.name in wrong]
+        kept = [item for item in kept if item.declared.name not in wrong]
 
 
-def _mistyped(declared: Declaration, declarations: Mapping[CollectionName, Declaration]) -> Iterator[str]:
-    for other in declarations.values():
-        for key in other.foreign_keys:
+def _mistyped(declarations: Mapping[CollectionName, Declaration]) -> Mapping[CollectionName, Sequence[str]]:
+    """Return what is wrong with foreign keys, in words, by both of their collections."""
+    found: dict[CollectionName, list[str]] = {}
+    for declared in declarations.values():
+        for key in declared.foreign_keys:
             referred = declarations.get(key.references)  # None: it was given back
-            if referred is not None and declared.name in (other.name, referred.name):
-                reason = wrong_reference(other, key, referred)
-                if reason is not None:
-                    yield f"{foreign_key_text(key)} of {other.name}: {reason}"
+            reason = None if referred is None else wrong_reference(declared, key, referred)
+            for name in dict.fromkeys((declared.name, key.references)) if reason is not None else ():
+                found.setdefault(name, []).append(f"{foreign_key_text(key)} of {declared.name}: {reason}")
+    return found
 
 
 def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> Taken | None:
@@ -226,7 +228,7 @@ def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head
     try:
         taken = _taken(env, state, collection, head, named=True)
         if taken is not None:
-            return tuple(_mistyped(taken.declared, {**state.declarations(), taken.declared.name: taken.declared}))
+            return tuple(_mistyped({**state.declarations(), taken.declared.name: taken.declared}).get(taken.declared.name, ()))
     except CannotAccept as error:
         return tuple(error.reasons)
     except Refusal as refusal:
@@ -321,5 +323,5 @@ def _remember(env: EnvironmentRoot, state: State, taken: Sequence[Taken], versio
             ids.setdefault(item.name, f"{', '.join(item.foreign.again)}: what was added since is the release's column now")
     again = [item.name for item in taken if item.changes and not item.step.is_needed]
     ids |= dict.fromkeys(again, f"the table is again as release {version} declares it, and no longer ahead of it")
-    unasked = [(item.name, text) for item in taken for text in unasked_keys(state, item.declared, item.foreign.again)]
+    unasked = unasked_keys(state, {item.name: item.foreign.again for item in taken})
     return (*(f"{name}: {text}" for name, text in (*ids.items(), *unasked)), *((note,) if note else ()))

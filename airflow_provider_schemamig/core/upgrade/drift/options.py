@@ -27,16 +27,20 @@ def options_for(env: EnvironmentRoot, state: State, collection: CollectionName, 
     if head is None or head.is_another:
         found = [_unmanage(env, state, collection, is_there=head is not None)]
     else:
-        try:
-            foreign = foreign_changes(state, collection, head)
-        except Refusal as refusal:  # a type that no declaration has
-            reason = (refusal.message.rstrip("."),)
-            accept = _way(env, "accept", f"--release DIR --collection {collection}", [], why_not=reason)
-            revert = _way(env, "revert", f"--collection {collection}", [], why_not=reason)
-            return [accept, revert, _unmanage(env, state, collection)]
-        found = [] if foreign is None else [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, state, collection)]
+        found = _options_of(env, state, collection, head)
     refused = options_refused(state)
     return [{**way, "why_not": [refused[way["way"]].message.rstrip(".")]} if way["way"] in refused else way for way in found]
+
+
+def _options_of(env: EnvironmentRoot, state: State, collection: CollectionName, head: Head) -> list[dict[str, Any]]:
+    try:
+        foreign = foreign_changes(state, collection, head)
+    except Refusal as refusal:  # a type that no declaration has
+        reason = (refusal.message.rstrip("."),)
+        accept = _way(env, "accept", f"--release DIR --collection {collection}", [], why_not=reason)
+        revert = _way(env, "revert", f"--collection {collection}", [], why_not=reason)
+        return [accept, revert, _unmanage(env, state, collection)]
+    return [] if foreign is None else [_accept(env, state, foreign), _revert(env, state, foreign), _unmanage(env, state, collection)]
 
 
 def _accept(env: EnvironmentRoot, state: State, foreign: Foreign) -> dict[str, Any]:

@@ -134,8 +134,8 @@ def _once(leader: LeaderWriter, name: CollectionName, allow_lossy: bool) -> Reve
     keep_pinned(leader, [leader.state.objects[name].shard])
     after = read_head(store, at=version)
     leader.append(functools.partial(_closed, name=name, head=after))
-    emptied = emptied_columns(foreign, found.changes)
-    notes = (*_mapping_note(head, after), *unasked_keys(leader.state, after.declaration(name), emptied))
+    unasked = unasked_keys(leader.state, {name: emptied_columns(foreign, found.changes)})
+    notes = (*_mapping_note(head, after), *(text for _, text in unasked))
     if foreign.has_other_id:
         notes += (f"the table has its id {foreign.table_id} back",)
     changes = tuple(change for change in found.changes if change.cost is not Cost.NONE)

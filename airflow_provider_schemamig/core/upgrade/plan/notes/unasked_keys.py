@@ -13,12 +13,15 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
 
 
-def unasked_keys(state: State, table: Declaration, paths: Sequence[ColumnPath] | None = None) -> Iterator[str]:
-    """Yield what is said where a table, or these columns of it, got other values at once, and other collections' keys refer to it."""
+def unasked_keys(state: State, changed: Mapping[CollectionName, Sequence[ColumnPath] | None]) -> Iterator[tuple[CollectionName, str]]:
+    """Yield what is said of tables, or columns of them (None: all), that got other values at once, and to which other collections' keys
+    refer."""
     declared = state.declarations()
-    for path in (None,) if paths is None else paths:
-        for key in referring(table, path, declared):
-            yield f"no row is asked for {key}; `schemamig verify` asks all"
+    referred = {key.references for other in declared.values() for key in other.foreign_keys}  # few, of thousands of tables
+    for name, paths in changed.items():
+        for path in (None,) if paths is None else paths:
+            for key in referring(declared[name], path, declared) if name in referred else ():
+                yield name, f"no row is asked for {key}; `schemamig verify` asks all"
 
 
 def with_notes_on_unasked_keys(view: View, planned: Planned) -> Planned:
