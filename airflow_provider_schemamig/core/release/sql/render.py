@@ -70,9 +70,22 @@ def _sayable(data_type: DataType, inside: bool) -> DataType:
 
 def with_statement(schema: str, collection: CollectionName, statement: str) -> str:
     """Return a schema.sql's text with another statement for ``collection``; everything around it stays as its author wrote it."""
+    begin, end = _place_of(schema, collection)
+    return schema[:begin] + statement.rstrip().removesuffix(";") + schema[end:]
+
+
+def without_statement(schema: str, collection: CollectionName) -> str:
+    """Return a schema.sql's text that does not declare ``collection`` any more; comments stay, also those that speak of it."""
+    begin, end = _place_of(schema, collection)
+    after = schema[end:].lstrip().removeprefix(";").lstrip("\n")
+    return schema[:begin] + after
+
+
+def _place_of(schema: str, collection: CollectionName) -> tuple[int, int]:
+    """Return where the statement that declares ``collection`` begins and ends, without its semicolon."""
     for found in statements(schema):
         if _declared_name(found.text) == collection:
-            return schema[: found.offset] + statement.rstrip().removesuffix(";") + schema[found.offset + len(found.text) :]
+            return found.offset, found.offset + len(found.text)
     raise KeyError(collection)
 
 

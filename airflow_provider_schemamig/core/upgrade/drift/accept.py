@@ -22,8 +22,8 @@ from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import Object, SchemaEntry, UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerWriter, Put, Update
-from airflow_provider_schemamig.core.names import CollectionName, Version
-from airflow_provider_schemamig.core.release.authoring.next_version import known
+from airflow_provider_schemamig.core.names import CollectionName, SchemaId, Version
+from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, known
 from airflow_provider_schemamig.core.release.sql.alter.paths import foreign_key_text, referring
 from airflow_provider_schemamig.core.release.sql.parse import wrong_reference
 from airflow_provider_schemamig.core.schema.changes import Change
@@ -96,7 +96,7 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
         state.require_current("accept")
         check_product(folder.release, state)
         no_open_deployment(state)
-        return (state, *_drifted(env, state, collections))
+        return (state, *_drifted(env, state, collections, _given_back(folder, state)))
 
     state, taken, left = consistent_look(ledger.state, look, lambda found: found[1] or found[2])
     if not taken:
@@ -115,8 +115,19 @@ def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] =
 # --- what was done -------------------------------------------------------------------------------------------------------------------
 
 
-def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> tuple[list[Taken], list[str]]:
-    """Return what can be taken over, and in words what cannot: nothing else waits for that, unless it was asked for by name."""
+def _given_back(folder: KnownFolder, state: State) -> Mapping[CollectionName, Declaration]:
+    """Return what the folder's head declares and the environment does not manage, also by no other name."""
+    ours = state.objects.keys() | state.release_set().keys()
+    return {name: declared for name, declared in folder.head.items() if name not in ours}
+
+
+def _drifted(
+    env: EnvironmentRoot, state: State, collections: Sequence[str], others: Mapping[CollectionName, Declaration]
+) -> tuple[list[Taken], list[str]]:
+    """Return what can be taken over, and in words what cannot: nothing else waits for that, unless it was asked for by name.
+
+    ``others``: what the release declares of tables that are not managed.
+    """
     unknown = [name for name in collections if name not in state.objects]
     raise_refusals([UnknownCollection(collection=name) for name in unknown])
     refusals: list[SchemamigError] = []
@@ -134,7 +145,7 @@ def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> 
             refusals.append(refusal)
         else:
             found += [taken] if taken is not None else []
-    found, mistyped = _without_mistyped(env, state, found)
+    found, mistyped = _without_mistyped(env, state, found, others)
     left += mistyped
     if refusals or collections or not found:
         raise_refusals([*refusals, *left])
@@ -143,28 +154,34 @@ def _drifted(env: EnvironmentRoot, state: State, collections: Sequence[str]) -> 
     return found, [*notes, *(f"{name} is left as it is: {NO_TABLE}, or another one (`schemamig status`)" for name in gone)]
 
 
-def _without_mistyped(env: EnvironmentRoot, state: State, found: Sequence[Taken]) -> tuple[list[Taken], list[CannotAccept]]:
+def _without_mistyped(
+    env: EnvironmentRoot, state: State, found: Sequence[Taken], others: Mapping[CollectionName, Declaration]
+) -> tuple[list[Taken], list[CannotAccept]]:
     """Take out what would leave the two sides of a foreign key with different types; both at once may have got another one."""
     kept, left = list(found), list[CannotAccept]()
     while True:
-        after = {**state.declarations(), **{item.declared.name: item.declared for item in kept}}
-        wrong = _mistyped(after)
+        wrong = _mistyped(state, {**others, **state.declarations(), **{item.declared.name: item.declared for item in kept}})
         if not any(item.declared.name in wrong for item in kept):
             return kept, left
         left += [_cannot(env, state, item.foreign, wrong[item.declared.name]) for item in kept if item.declared.name in wrong]
         kept = [item for item in kept if item.declared.name not in wrong]
 
 
-def _mistyped(declarations: Mapping[CollectionName, Declaration]) -> Mapping[CollectionName, Sequence[str]]:
+def _mistyped(state: State, declarations: Mapping[CollectionName, Declaration]) -> Mapping[CollectionName, Sequence[str]]:
     """Return what is wrong with foreign keys, in words, by both of their collections."""
     found: dict[CollectionName, list[str]] = {}
     for declared in declarations.values():
         for key in declared.foreign_keys:
-            referred = declarations.get(key.references)  # None: it was given back
+            referred = declarations.get(key.references) or _last_declared(state, key.references)  # the latter: it was given back
             reason = None if referred is None else wrong_reference(declared, key, referred)
             for name in dict.fromkeys((declared.name, key.references)) if reason is not None else ():
                 found.setdefault(name, []).append(f"{foreign_key_text(key)} of {declared.name}: {reason}")
     return found
+
+
+def _last_declared(state: State, name: CollectionName) -> Declaration | None:
+    newest = state.schemas.get((name, SchemaId(state.next_schema_id(name) - 1)))
+    return None if newest is None else newest.declared
 
 
 def _taken(env: EnvironmentRoot, state: State, name: CollectionName, head: Head | None, *, named: bool) -> Taken | None:
@@ -228,7 +245,8 @@ def why_not(env: EnvironmentRoot, state: State, collection: CollectionName, head
     try:
         taken = _taken(env, state, collection, head, named=True)
         if taken is not None:
-            return tuple(_mistyped({**state.declarations(), taken.declared.name: taken.declared}).get(taken.declared.name, ()))
+            after = {**state.declarations(), taken.declared.name: taken.declared}
+            return tuple(_mistyped(state, after).get(taken.declared.name, ()))
     except CannotAccept as error:
         return tuple(error.reasons)
     except Refusal as refusal:

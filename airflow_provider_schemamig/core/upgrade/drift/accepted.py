@@ -26,7 +26,7 @@ from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseSt
 from airflow_provider_schemamig.core.upgrade.errors import RenamedOutsideRelease
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import Target, target_of
-from airflow_provider_schemamig.core.upgrade.plan.unreleased import by_source, missing_in, unreleased_change
+from airflow_provider_schemamig.core.upgrade.plan.unreleased import by_source, missing_in, no_table, unreleased_change
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, error_of, raise_refusals, refusals_of
 
 
@@ -104,14 +104,16 @@ def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequen
     found = [(item, item.step if is_at_head else step_over(item.foreign, item.declared)) for item in taken if item.is_for_release]
     why = [f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}" for item, _ in found]
     before = _before(env, state, taken, target)
+    dropped = _dropped(folder, state, target)
     why += [f"{step.declared.name} before, which no version had yet" for step in before]
-    steps = [*(step for _, step in found), *before]
+    why += [f"{step.released.name} dropped before, which no version had yet" for step in dropped]
+    steps = [*(step for _, step in found), *before, *dropped]
     schema = folder.release.snapshots[folder.release.version].text
     for step in steps:
         schema = step.in_schema(schema)
     reason = f"The tables were changed outside of a release: {', '.join(why)}. `schemamig accept` inferred these steps from them."
     title = f"Take over what was done to {', '.join(step.declared.name for step in steps)}"
-    return next_version(folder, schema, title, reason, [DraftStep(step.evolution) for step in steps if step.evolution is not None])
+    return next_version(folder, schema, title, reason, [DraftStep(step.step) for step in steps if step.step is not None])
 
 
 def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: Target) -> list[ReleaseStep]:
@@ -119,8 +121,10 @@ def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: 
 
     None for one that the folder's versions change, or whose change no step says: the upgrade tells of those.
     """
-    left = [name for name in state.objects if state.unreleased_of(name) is not None and all(item.name != name for item in taken)]
-    changed, found = by_source(target.steps), []
+    known = {item.name for item in taken}
+    left = [name for name in state.objects if state.unreleased_of(name) is not None and name not in known]
+    changed = by_source(target.steps)
+    found = [item.step for item in taken if not item.changes and item.step.is_needed and item.name not in changed]  # another id alone
     for name, head in sorted(read_heads(env, state, left).items()) if left else ():
         unreleased = state.unreleased_of(name)
         if unreleased is None or head is None or head.is_another or name in changed:
@@ -131,6 +135,17 @@ def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: 
                 step.check()
                 found.append(step)
     return found
+
+
+def _dropped(folder: KnownFolder, state: State, target: Target) -> list[ReleaseStep]:
+    """Return the steps of the tables that were dropped outside of a release (``alter``), as ``_before`` does of the others.
+
+    None for one that a key of the folder's refers to.
+    """
+    changed, head = by_source(target.steps), folder.head
+    referred = {key.references for name, declared in head.items() if name not in state.dropped for key in declared.foreign_keys}
+    left = (row.released for name, row in sorted(state.dropped.items()) if name in head and name not in changed and name not in referred)
+    return [ReleaseStep(released, no_table(released.name), {}) for released in left]
 
 
 def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:

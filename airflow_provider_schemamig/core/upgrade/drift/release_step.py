@@ -16,8 +16,8 @@ from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.check import unusable_declaration
-from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement
-from airflow_provider_schemamig.core.release.steps import Evolution
+from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement, without_statement
+from airflow_provider_schemamig.core.release.steps import Evolution, Removal
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.diff.compare import diff
 from airflow_provider_schemamig.core.schema.diff.phases import phases
@@ -30,7 +30,8 @@ from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 
 @dataclass(frozen=True)
 class ReleaseStep:
-    """From ``released`` (without columns: no release has the collection) to ``declared``. ``untold``: why no step says that."""
+    """From ``released`` (without columns: no release has the collection) to ``declared`` (without: the table was dropped). ``untold``: why
+    no step says that."""
 
     released: Declaration
     declared: Declaration
@@ -61,14 +62,18 @@ class ReleaseStep:
 
     def in_schema(self, schema: str) -> str:
         """Return a schema.sql that declares ``released`` with what it is to declare."""
+        if not self.declared.fields:
+            return without_statement(schema, self.released.name)
         text = create_table_text(self.declared)
         return with_statement(schema, self.released.name, text) if self.released.fields else f"{schema.rstrip()}\n\n{text}"
 
     @property
-    def evolution(self) -> Evolution | None:
-        """Return the step; None for a collection that the release creates."""
+    def step(self) -> Evolution | Removal | None:
+        """Return the module's step; None for a collection that the release creates."""
         if not self.released.fields:
             return None
+        if not self.declared.fields:
+            return Removal(self.released.name)
         source = None if self.released.name == self.declared.name else self.released.name
         return Evolution(self.declared.name, tuple(sorted(self.renames.items())), self.drops, source)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
-from airflow_provider_schemamig.core.release.sql.render import NotDeclarable, create_table_text, sayable, with_statement
+from airflow_provider_schemamig.core.release.sql.render import NotDeclarable, create_table_text, sayable, with_statement, without_statement
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Map, Primitive, Struct
 from tests.unit.schema.strategies import declarations
@@ -80,3 +80,9 @@ def test_one_statement_is_exchanged_and_the_rest_stays() -> None:
     schema = "-- ours\nCREATE TABLE a (x INT); -- of a\n\n/* b */ CREATE TABLE b (y INT, FOREIGN KEY (y) REFERENCES a (x))\n;\n"
     found = with_statement(schema, CollectionName("b"), "CREATE TABLE b (\n    z INT\n);\n")
     assert found == "-- ours\nCREATE TABLE a (x INT); -- of a\n\n/* b */ CREATE TABLE b (\n    z INT\n)\n;\n"
+
+
+def test_one_statement_is_taken_out_and_the_rest_stays() -> None:
+    schema = "-- ours\nCREATE TABLE a (x INT); -- of a\n\n/* b */ CREATE TABLE b (y INT)\n;\nCREATE TABLE c (x INT);\n"
+    assert without_statement(schema, CollectionName("b")) == "-- ours\nCREATE TABLE a (x INT); -- of a\n\n/* b */ CREATE TABLE c (x INT);\n"
+    assert without_statement("CREATE TABLE a (x INT)", CollectionName("a")) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -269,3 +270,17 @@ def test_unmanaged_what_a_key_refers_to_lets_drift_of_the_others_be_accepted(tmp
     shutil.copytree(lake.first, tmp_path / "release")
     commands.accept(lake.env, tmp_path / "release")
     assert not commands.status(lake.env).drifted
+
+
+def test_unmanaged_by_somebody_while_its_adoption_ends_it_is_not_told_of(tmp_path: Path) -> None:
+    keyed = "CREATE TABLE p (id BIGINT); CREATE TABLE t (id BIGINT, FOREIGN KEY (id) REFERENCES p (id));"
+    lake = two_releases(tmp_path, keyed, keyed.replace("t (id BIGINT,", "t (id BIGINT, x INT,"), 'evolution("t")')
+    table = lake.path("p")
+    unmanage(lake.env, "p")
+
+    def hook(moment: str, what: str, key: str) -> None:
+        if (moment, what) == ("after", "ledger"):
+            unmanage(lake.env, "p")
+
+    done = commands.adopt(replace(lake.env, on_write=hook), lake.first, [("p", str(table))])
+    assert (len(done.tables), done.notes) == (1, ())

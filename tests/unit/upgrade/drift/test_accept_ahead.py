@@ -239,6 +239,36 @@ def test_a_version_has_what_other_tables_are_ahead_by(tmp_path: Path) -> None:
     whole(lake)
 
 
+#: What else drifts of ``t``, which is ahead of its release, without a change that a release would say.
+UNSAID: dict[str, Change] = {
+    "another id": lambda path: foreign.give_id(path, "ANOTHER"),
+    "a column again": lambda path: [change(path) for change in (dropped("b"), added("b"))],
+}
+
+
+@pytest.mark.parametrize("name", UNSAID)
+def test_a_version_has_what_a_table_is_ahead_by_that_drifted_otherwise(tmp_path: Path, name: str) -> None:
+    lake, folder = unreleased(tmp_path, "ALTER TABLE t ADD COLUMN e INT")
+    UNSAID[name](lake.path("t"))
+    foreign.add_column(lake.path("u"), "x")
+    assert [item for item, _ in commands.accept(lake.env, folder).changes] == ["t", "u"]
+    assert 'evolution("t")' in (folder / "migrations" / "v1_2_0.py").read_text()
+    lake.upgrade(folder)
+    assert lake.version == "1.2.0"
+    whole(lake)
+
+
+def test_a_version_removes_what_was_dropped_outside_of_a_release(tmp_path: Path) -> None:
+    lake, folder = unreleased(tmp_path, "DROP TABLE t")
+    foreign.add_column(lake.path("u"), "x")
+    commands.accept(lake.env, folder)
+    assert 'removal("t")' in (folder / "migrations" / "v1_2_0.py").read_text()
+    assert not list(check(folder))
+    lake.upgrade(folder)
+    assert (lake.version, sorted(lake.state.objects)) == ("1.2.0", ["u"])
+    whole(lake)
+
+
 def test_accept_over_a_head_that_cannot_be_reached_from_here(tmp_path: Path) -> None:
     """Neither that nor the release before it would take the change, so what leads on is said by ``accept``, not by the upgrade."""
     first, other = "CREATE TABLE t (id BIGINT, a INT);", "CREATE TABLE u (i BIGINT);"

@@ -117,6 +117,27 @@ def test_unusable_types_of_a_foreign_key_are_accepted_on_both_sides_only(tmp_pat
     assert commands.status(lake.env).drifted == (() if len(sides) == 2 else sides)
 
 
+@pytest.mark.parametrize("given_back, stays", [("u", "t"), ("t", "u")])
+def test_unusable_types_of_a_foreign_key_of_which_one_side_was_given_back(tmp_path: Path, given_back: str, stays: str) -> None:
+    """The release declares that side still, with the type of before, so that no version has the new one."""
+    schema = "CREATE TABLE u (id INT); CREATE TABLE t (n INT, FOREIGN KEY (n) REFERENCES u (id)); CREATE TABLE v (id INT);"
+    lake = two_releases(tmp_path, schema, schema.replace("v (id INT", "v (id INT, y INT"), 'evolution("v")')
+    shutil.copytree(lake.first, tmp_path / "release")
+    commands.unmanage(lake.env, given_back)
+    widen(lake.path(stays))
+    foreign.add_column(lake.path("v"), "theirs")
+    with unwritten(lake.env), refused("cannot_accept", stays) as found:
+        commands.accept(lake.env, tmp_path / "release", [stays])
+    assert "n and id have different types" in str(found[0])
+    assert f"stop managing the table (`schemamig unmanage --collection {stays}`)" in found[0].next_action
+    assert [name for name, _ in commands.accept(lake.env, tmp_path / "release").changes] == ["v"]
+    if stays == "t":  # of the other one ``status``, which knows no folder, cannot tell whether a release still declares it
+        assert commands.status(lake.env).document["collections"]["t"]["ways_on"][0]["why_not"]
+        with refused("cannot_revert", "t") as told:
+            commands.revert(lake.env, "t")
+        assert "It cannot be accepted either" in told[0].next_action
+
+
 def widen(path: Path) -> None:
     """Somebody else changes the type of the only column."""
     now = tables.snapshot(path)

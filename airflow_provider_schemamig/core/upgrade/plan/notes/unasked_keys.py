@@ -15,12 +15,12 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
 
 def unasked_keys(state: State, changed: Mapping[CollectionName, Sequence[ColumnPath] | None]) -> Iterator[tuple[CollectionName, str]]:
     """Yield what is said of tables, or columns of them (None: all), that got other values at once, and to which other collections' keys
-    refer."""
+    refer. None of a table that was given back meanwhile."""
     declared = state.declarations()
     referred = {key.references for other in declared.values() for key in other.foreign_keys}  # few, of thousands of tables
     for name, paths in changed.items():
         for path in (None,) if paths is None else paths:
-            for key in referring(declared[name], path, declared) if name in referred else ():
+            for key in referring(declared[name], path, declared) if name in referred & declared.keys() else ():
                 yield name, f"no row is asked for {key}; `schemamig verify` asks all"
 
 
