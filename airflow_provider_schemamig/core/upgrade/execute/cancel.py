@@ -9,7 +9,7 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.ledger.history import here
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -21,20 +21,40 @@ _ROLL_BACK = "Its release is in: `schemamig rollback` goes back to the one befor
 _OVER = (DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
 
 
-def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener) -> Outcome:
-    """Cancel a claim: its state first, which copies that still run see, and end; then its files, its rows last.
+def give_back_claim(env: EnvironmentRoot, claim_id: str, listen: Listener) -> Generation | None:
+    """Cancel the claim of a run that finds nothing left to do, as another one was faster. Under the same id it may claim again.
 
-    Raises WrongState once it was promoted.
+    Returns its generation; None if there is none to give back. Killed in between, the next call deletes what is left.
     """
+    state = LedgerReader(env).state_or_none()
+    if state is None:
+        return None
+    built = {shard.generation for shard in state.shards.values() if shard.state is ShardState.BUILDING}
+    own = [item for item in state.deployments.values() if item.claim_id == claim_id]
+    left = [item.generation for item in own if item.state is DeploymentState.CLAIMED]
+    left += [item.generation for item in own if item.state is DeploymentState.CANCELLED and item.generation in built]
+    for generation in left:
+        _cancel(env, generation, None, listen)
+    return max(left, default=None)
+
+
+def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener) -> Outcome:
+    """Cancel a claim, in the name of whoever asks for it. Raises WrongState once it was promoted."""
+    return _cancel(env, generation, env.who or here(), listen)
+
+
+def _cancel(env: EnvironmentRoot, generation: Generation, by: str | None, listen: Listener) -> Outcome:
+    """Cancel a claim: its state first, which copies that still run see, and end; then its files, its rows last."""
     ledger = LedgerWriter(env)
 
     def give_up(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         if deployment.state not in (DeploymentState.CLAIMED, *_OVER):
             raise WrongState(generation=generation, state=deployment.state.value, task="cancel", first=_ROLL_BACK)
-        if deployment.state is DeploymentState.ROLLED_BACK or deployment.cancelled_by is not None:
+        is_cancelled = deployment.state is DeploymentState.CANCELLED and by is None
+        if deployment.state is DeploymentState.ROLLED_BACK or deployment.cancelled_by is not None or is_cancelled:
             return []
-        return [Put(replace(deployment, state=DeploymentState.CANCELLED, cancelled_by=env.who or here()))]
+        return [Put(replace(deployment, state=DeploymentState.CANCELLED, cancelled_by=by))]
 
     state = ledger.transact(give_up)
     shards = [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]

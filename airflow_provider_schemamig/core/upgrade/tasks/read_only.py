@@ -15,6 +15,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.ledger.errors import LedgerFormatOld
+from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
@@ -35,6 +36,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
 )
 from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved
 from airflow_provider_schemamig.core.upgrade.execute import promote as promotion
+from airflow_provider_schemamig.core.upgrade.execute.cancel import give_back_claim
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
@@ -118,8 +120,10 @@ def preflight(
 ) -> Preflight:
     """Check everything, claim a generation, build (with ``fill``: fill) its shards; ``create`` an environment. No live table is touched.
 
-    Where another process moves the environment meanwhile, the plan is made once more; raises EnvironmentMoved if it moves again.
+    Where another process moves the environment meanwhile, the plan is made once more; raises EnvironmentMoved if it moves again. Where
+    nothing is left to do, a claim of before under ``claim_id`` is given back: nobody else would.
     """
+    started = pendulum.now("UTC")
     options = HoldOptions(end_hold, ignore_nodes)
     request = Claim(claim_id, hold, options)
     check_seal(seal_seconds)
@@ -133,9 +137,13 @@ def preflight(
         return preflight_plan(env, view, planned, request, **asked)
 
     try:
-        return prepare()
+        found = prepare()
     except EnvironmentMoved:
-        return prepare()
+        found = prepare()
+    if found.generation is None and claim_id is not None and (given_back := give_back_claim(env, claim_id, listen)) is not None:
+        detail = "nothing was left to do: another upgrade was faster"
+        append_history(env, HistoryEntry.ended("cancel", started, generation=given_back, detail=detail))
+    return found
 
 
 def fill(env: EnvironmentRoot, generation: Generation, collections: Sequence[str], *, jobs: Jobs, listen: Listener = silent) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
+from airflow_provider_schemamig.core.ledger.history import read_history
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, no_spark
@@ -143,3 +146,31 @@ def test_a_claim_that_goes_on_passes_over_live_nodes_if_who_goes_on_says_so(tmp_
         with refused("hold_in_use"):
             commands.upgrade(lake.env, third, jobs=no_spark, end_hold=True, ignore_nodes=asked)
     assert lake.version == ("1.2.0" if asked and not is_approved else "1.1.0")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_claim_is_given_back_where_another_run_was_faster(tmp_path: Path, killed: bool) -> None:
+    """The run ends green with nothing to do, and nobody is left who would cancel it. Killed anywhere, its next try does so."""
+    one, two = "CREATE TABLE t (id BIGINT);", "CREATE TABLE t (id STRING);"
+    folders = releases(tmp_path, (one, ""), (two, 'replacement("t")'))
+    lake = deployed(tmp_path, *folders)
+    faster = claimed(lake, folders[1], claim_id="faster")
+    slower = claimed(lake, folders[1], claim_id="slower")
+    for verb in (commands.promote, commands.expand, commands.cutover):
+        verb(lake.env, faster)
+    made = {shard.uri for shard in lake.state.shards.values() if shard.generation == slower}
+    assert made and all(((lake.env.location.local_path or Path()) / uri).exists() for uri in made)
+
+    for write in range(1, 8) if killed else ():
+        with contextlib.suppress(Crash):
+            commands.preflight(lake.crashing_at(write), folders[1], claim_id="slower", jobs=no_spark)
+    found = commands.preflight(lake.env, folders[1], claim_id="slower", jobs=no_spark)
+
+    assert (found.generation, lake.state.deployments[slower].state) == (None, DeploymentState.CANCELLED)
+    assert not any(((lake.env.location.local_path or Path()) / uri).exists() for uri in made)
+    assert not [shard for shard in lake.state.shards.values() if shard.generation == slower]
+    told = [entry.generation for entry in read_history(lake.env) if entry.what == "cancel"]
+    assert told == [slower] or (killed and told == [])
+    commands.rollback(lake.env, jobs=no_spark)
+    assert commands.preflight(lake.env, folders[1], claim_id="slower", jobs=no_spark).generation is not None
+    whole(lake)
