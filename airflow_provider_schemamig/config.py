@@ -83,6 +83,10 @@ REPLICATE_MINUTES = Option(
 )
 
 
+#: Ten years.
+_LONGEST_SECONDS = 10 * 365 * 86_400.0
+
+
 def _schedule(dag: str, example: str) -> Option:
     return Option(
         name=f"{dag}_schedule",
@@ -141,13 +145,13 @@ def most_mapped() -> int:
 
 
 def poll_interval() -> float:
-    """Return seconds."""
-    return float(_read(POLL_INTERVAL))
+    """Return seconds; of more than ten years, ten."""
+    return min(float(_read(POLL_INTERVAL)), _LONGEST_SECONDS)
 
 
 def recompute_interval() -> float:
-    """Return seconds."""
-    return float(_read(RECOMPUTE_INTERVAL))
+    """Return seconds; of more than ten years, ten."""
+    return min(float(_read(RECOMPUTE_INTERVAL)), _LONGEST_SECONDS)
 
 
 def replicate_minutes() -> int:

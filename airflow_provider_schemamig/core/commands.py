@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.replication.cluster.status import cluster_status, schema_status
     from airflow_provider_schemamig.core.replication.replicate import follow, replicate_once
     from airflow_provider_schemamig.core.replication.restore.restore import restore as restore_rows
+    from airflow_provider_schemamig.core.replication.restore_all import restore_all
     from airflow_provider_schemamig.core.replication.stream.stored_state import read_states as stream_states
     from airflow_provider_schemamig.core.replication.stream.stored_state import wake
     from airflow_provider_schemamig.core.replication.watch import look, mismatches
@@ -140,6 +141,7 @@ _HOMES = {
     "rehearsal": ("testing.rehearse", "rehearsal"),
     "reject": ("upgrade.tasks.gate", "reject"),
     "replicate_once": ("replication.replicate", "replicate_once"),
+    "restore_all": ("replication.restore_all", "restore_all"),
     "restore_ledger": ("ledger.admin.backup", "restore"),
     "restore_rows": ("replication.restore.restore", "restore"),
     "resume": ("upgrade.context.controls", "resume"),
@@ -228,6 +230,7 @@ __all__ = [
     "rehearsal",
     "reject",
     "replicate_once",
+    "restore_all",
     "restore_ledger",
     "restore_rows",
     "resume",

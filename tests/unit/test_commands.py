@@ -38,6 +38,7 @@ NOT_IN_AIRFLOW = {
     "rebuild_ledger": "mends a lost ledger, with a person looking on",
     "refresh": "a waiting stream's trigger does it",
     "rehearsal": "about files: a workflow runs the command line",
+    "restore_all": "a task restores one collection, so that one that fails holds no other up",
     "restore_ledger": "mends a lost ledger, with a person looking on",
     "review": "about files: a workflow runs the command line",
     "rollback_document": "to be read by a person",

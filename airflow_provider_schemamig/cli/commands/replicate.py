@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_provider_schemamig.cli.options import DEFAULT_SPARK, JsonOption, SparkOption, open_environment, spark_at
+from airflow_provider_schemamig.cli.options import DEFAULT_SPARK, LONGEST_HOLD, JsonOption, SparkOption, open_environment, spark_at
 from airflow_provider_schemamig.cli.output import Answer, Exit, answered
 from airflow_provider_schemamig.cli.progress import watched
 
@@ -44,6 +44,10 @@ class _Total:
         return {"streams": [stream_json(state, pendulum.now("UTC")) for state in self.states], **self.counts}
 
 
+#: Seconds between two looks, at most.
+_LONGEST = LONGEST_HOLD.total_seconds()
+
+
 @answered
 def replicate(
     origin: Annotated[str, typer.Option("--from", metavar="URI", help="The environment whose rows are brought.", show_default=False)],
@@ -56,7 +60,13 @@ def replicate(
     restore: Annotated[bool, typer.Option("--restore", help="First replace the rows of each --collection by all of the origin's.")] = False,
     version: Annotated[
         int | None,
-        typer.Option("--version", min=0, metavar="N", help="With --restore: of the origin's table, not its newest.", show_default=False),
+        typer.Option(
+            "--version",
+            min=0,
+            metavar="N",
+            help="With --restore: take this version of the origin's table, not its newest.",
+            show_default=False,
+        ),
     ] = None,
     allow_schema_change: Annotated[
         bool,
@@ -66,10 +76,17 @@ def replicate(
         bool, typer.Option("--allow-lossy", help="With --restore: even if rows that only the target has are lost.")
     ] = False,
     depth: Annotated[int, typer.Option("--depth", min=0, metavar="N", help="How many previous schemas of the target are accepted.")] = 1,
-    poll: Annotated[float, typer.Option("--poll", min=0, metavar="SECONDS", help="Seconds between looks for new commits (--follow).")] = 3,
-    retry: Annotated[float, typer.Option("--retry", min=0, metavar="SECONDS", help="Seconds before a paused stream is tried again.")] = 30,
+    poll: Annotated[
+        float, typer.Option("--poll", min=0, max=_LONGEST, metavar="SECONDS", help="Seconds between looks for new commits (--follow).")
+    ] = 3,
+    retry: Annotated[
+        float, typer.Option("--retry", min=0, max=_LONGEST, metavar="SECONDS", help="Seconds before a paused stream is tried again.")
+    ] = 30,
     recompute: Annotated[
-        float, typer.Option("--recompute", min=0, metavar="SECONDS", help="Seconds before a paused stream reads the target's schema again.")
+        float,
+        typer.Option(
+            "--recompute", min=0, max=_LONGEST, metavar="SECONDS", help="Seconds before a paused stream reads the target's schema again."
+        ),
     ] = 300,
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
@@ -94,18 +111,11 @@ def replicate(
     StreamEnds.of(*ends)  # nothing is written if one of them is none
     with watched() as listen:
         jobs = spark_at(spark, listen)
-        for name in names if restore else ():
-            done = commands.restore_rows(
-                *ends,
-                name,
-                version=version,
-                allow_schema_change=allow_schema_change,
-                allow_lossy=allow_lossy,
-                jobs=jobs,
-                listen=listen,
-            )
-            total.counts["restores"] += 1
-            total.counts["applied_rows"] += done.rows
+        if restore:
+            words: dict[str, Any] = {"version": version, "allow_schema_change": allow_schema_change, "allow_lossy": allow_lossy}
+            for done in commands.restore_all(*ends, names, **words, jobs=jobs, listen=listen):
+                total.counts["restores"] += 1
+                total.counts["applied_rows"] += done.rows
         commands.wake(ends[1], pendulum.now("UTC"))  # who starts this wants to know how it is now
         intervals = {"poll": poll, "retry": retry, "recompute": recompute}
         settings = StreamSettings(depth, **{name: timedelta(seconds=seconds) for name, seconds in intervals.items()})

@@ -19,7 +19,7 @@ class LogCleaned(GapError):
 
     code = "log_cleaned"
     message = (
-        "{uri} was brought up to version {after}, and its log begins at version {first} now: the commits between are older than "
+        "{uri} was replicated up to version {after}, and its log begins at version {first} now: the commits between are older than "
         "delta.logRetentionDuration and were cleaned up."
     )
     uri: str

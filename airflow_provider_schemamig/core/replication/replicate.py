@@ -71,7 +71,7 @@ def replicate_once(
     """
     now = pendulum.now("UTC")  # before the ledgers are read: what changes from here on is looked at the next time
     ends = StreamEnds.of(origin, target)
-    names = sorted(ends.origin.state.objects) if collections is None else _known(ends, map(CollectionName, collections))
+    names = sorted(ends.origin.state.objects) if collections is None else known_streams(ends, map(CollectionName, collections))
     runner = functools.cache(jobs)
     _exchange(ends, listen)
     states, rows, batches, restores = [], 0, 0, 0
@@ -94,7 +94,7 @@ def replicate_once(
     return Replicated(tuple(states), rows, batches, restores)
 
 
-def _known(ends: StreamEnds, names: Iterable[CollectionName]) -> list[CollectionName]:
+def known_streams(ends: StreamEnds, names: Iterable[CollectionName]) -> list[CollectionName]:
     """Return the names. Raises UnknownCollection for one that neither environment has, and of which no stream was ever run."""
     found = list(names)
     for name in found:

@@ -16,7 +16,8 @@ from airflow_provider_schemamig.core.names import Fingerprint, ShardId
 from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.replication.errors import NeverRestored, OriginDrifted, OriginReplaced, RestoreChangesSchema
 from airflow_provider_schemamig.core.replication.model import Pause, PauseReason, Stream, StreamSettings, StreamState
-from airflow_provider_schemamig.core.replication.restore.restore import OriginUpgrading, RestoreNotNewer, Wish, restored_at, try_restore
+from airflow_provider_schemamig.core.replication.restore.errors import OriginUpgrading, RestoreNotNewer
+from airflow_provider_schemamig.core.replication.restore.restore import Wish, restored_at, try_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, bring, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, Span, agree, forget, position
 from airflow_provider_schemamig.core.replication.stream.compatibility import Mapping, RefusedEvent, decide, target_of

@@ -13,7 +13,8 @@ from airflow_provider_schemamig.core.delta.errors import AnotherTable
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import ClaimedRestore, PauseReason, RestoredRows
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
+from airflow_provider_schemamig.core.replication.restore.errors import RestoreNotNewer
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import claimed_restore, note_restore, read_states, write_state
 from airflow_provider_schemamig.core.spark.errors import DuplicateKeys
 from tests.support.bytes import tree

@@ -14,7 +14,8 @@ from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import RestoreChangesSchema, RestoreWouldLose
 from airflow_provider_schemamig.core.replication.model import PauseReason, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import follow
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
+from airflow_provider_schemamig.core.replication.restore.errors import RestoreNotNewer
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.replication.stream.stored_state import wake
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.replication.errors import RestoreWouldLose
-from airflow_provider_schemamig.core.replication.restore.restore import OriginUpgrading
+from airflow_provider_schemamig.core.replication.restore.errors import OriginUpgrading
 from tests.support.online import OnlineJobs
 from tests.support.replicas import Replicas, make_replicas
 from tests.support.upgrades import make_holds_due

@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.head import TableMissing
-from airflow_provider_schemamig.core.delta.log.listing import commit_key, read_commit
+from airflow_provider_schemamig.core.delta.log.listing import commit_key
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.ledger.rows import SchemaEntry
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
@@ -34,6 +34,7 @@ from airflow_provider_schemamig.core.replication.errors import (
     TargetAppendOnly,
 )
 from airflow_provider_schemamig.core.replication.model import ClaimedRestore, RestoredRows, Stream, StreamState
+from airflow_provider_schemamig.core.replication.restore.errors import NoSuchVersion, OriginUpgrading, RestoreNotNewer
 from airflow_provider_schemamig.core.replication.restore.full_copy import CopyPlace, copy_rows, put_in_place
 from airflow_provider_schemamig.core.replication.restore.hidden import hidden_values, kept_columns
 from airflow_provider_schemamig.core.replication.restore.other_origins import (
@@ -43,7 +44,7 @@ from airflow_provider_schemamig.core.replication.restore.other_origins import (
     other_positions,
     other_txns,
 )
-from airflow_provider_schemamig.core.replication.restore.since_restore import commits_since_restore
+from airflow_provider_schemamig.core.replication.restore.since_restore import commits_since_restore, last_restore
 from airflow_provider_schemamig.core.replication.stream.apply import EventTable, query_of, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import CheckpointMoved, RestoredOver, Span, forget
 from airflow_provider_schemamig.core.replication.stream.columns import Columns
@@ -64,7 +65,7 @@ from airflow_provider_schemamig.core.schema.delta_rules.table_features import AP
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
-from airflow_provider_schemamig.exceptions import Conflict, Refusal
+from airflow_provider_schemamig.exceptions import Refusal
 
 _TRIES = 3
 
@@ -86,28 +87,6 @@ class Wish:
     def takes_away(self) -> bool:
         """Return whether nothing of the target's rows is looked after."""
         return self.allow_lossy or self.is_first
-
-
-class OriginUpgrading(Conflict):
-    """The origin's table has columns of a release already that its ledger does not have yet: they would be left out of the copy."""
-
-    code = "origin_upgrading"
-    message = "an upgrade of the origin is under way: with which columns its version {version} was written is known when it is over."
-    next_action = (
-        "Try again when it is over, or restore at a version from before it (`--version`); `--allow-schema-change` restores now, without "
-        "what rows have in the new columns."
-    )
-    version: int
-
-
-class RestoreNotNewer(Refusal):
-    """The target has the origin's rows of ``at``, and they are not made anew by those of an earlier version, or of the same."""
-
-    code = "restore_not_ahead"
-    message = "version {version} of the origin was asked for, and the target has its version {at} already."
-    next_action = "Restore at a version above {at}; where the target's rows are wrong, that takes another commit of the origin."
-    version: int
-    at: int
 
 
 def restore(
@@ -134,7 +113,7 @@ def restore(
     wish = Wish(version, allow_schema_change, allow_lossy, claim_id=claim_id)
     stream = ends.stream(collection)
     noted = None if claim_id is None else claimed_restore(target, stream, claim_id)
-    last = None if claim_id is None or noted is not None else _last_restore(ends, collection)
+    last = None if claim_id is None or noted is not None else last_restore(ends, collection)
     before = noted.rows if noted is not None else last if last is not None and last.claim_id == claim_id else None
     if before is not None:
         known = read_state(target, stream)
@@ -164,22 +143,6 @@ def _is_told(known: StreamState, done: RestoredRows, noted: ClaimedRestore | Non
     return counts or known.restored_as == done.table_version or (known.shard == done.shard and known.checkpoint >= done.version)
 
 
-def _last_restore(ends: StreamEnds, collection: CollectionName) -> RestoredRows | None:
-    """Return the stream's last restore, with what it was made under, if the target's table tells."""
-    if collection not in ends.target.state.objects:
-        return None
-    table = table_at(ends.target.env, ends.target.state.shard_of(collection))
-    try:
-        for commit in commits_since_restore(ends.stream(collection), table):
-            if commit.is_restore:
-                about, rows = commit.about, int(read_commit(table.store, commit.version).info["operationParameters"]["rows"])
-                shard, hi, commit_hash = ShardId(about["shard"]), int(about["hi"]), str(about["commit_hash"])
-                return RestoredRows(shard, hi, commit.version, rows, commit_hash, about.get("claim_id"))
-    except LogTruncated:  # it was longer ago than the tries of a task lie apart
-        pass
-    return None
-
-
 def try_restore(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
     """Return the origin or the target may change its table meanwhile: then it is copied anew."""
     for _ in range(_TRIES - 1):
@@ -190,10 +153,21 @@ def try_restore(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: 
     return _attempt(ends, collection, wish, jobs)
 
 
-def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """A collection of which nothing stands against a restore: the origin's rows with their schema, and the target's table."""
+
+    source: CopiedTable
+    table: EventTable
+    entry: SchemaEntry
+    mapping: Mapping
+
+
+def look_at(ends: StreamEnds, collection: CollectionName, wish: Wish) -> Restorable:
+    """Return what a restore works on. Writes nothing. Raises what ``restore`` raises."""
     ends.require(collection)
     stream = ends.stream(collection)
-    source = CopiedTable.of(table_at(ends.origin.env, ends.origin.state.shard_of(collection), wish.version))
+    source = CopiedTable.of(_origin_at(ends, collection, wish.version))
     table = table_at(ends.target.env, ends.target.state.shard_of(collection))
     if source.table.head.version <= (at := row_position_in(ends.target, stream, table, source.table.shard.shard).at):
         raise RestoreNotNewer(collection=collection, version=source.table.head.version, at=at)
@@ -201,8 +175,23 @@ def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Job
     if not wish.takes_away:
         check_others(stream, other_positions(ends, stream, source, table), table)
     _check_columns(ends, source, wish)
-    entry, mapping = _gate(ends, source, table, wish)
-    copied = copy_rows(source.table, entry, table, mapping, jobs())
+    return Restorable(source, table, *_gate(ends, source, table, wish))
+
+
+def _origin_at(ends: StreamEnds, collection: CollectionName, version: int | None) -> EventTable:
+    """Return the origin's table at a version. Raises NoSuchVersion, and what reading it raises if it cannot be read any more."""
+    shard = ends.origin.state.shard_of(collection)
+    if version is not None:
+        newest = table_at(ends.origin.env, shard)
+        if newest.head.version < version:
+            raise NoSuchVersion(collection=collection, uri=newest.uri, version=version, newest=newest.head.version)
+    return table_at(ends.origin.env, shard, version)
+
+
+def _attempt(ends: StreamEnds, collection: CollectionName, wish: Wish, jobs: Jobs) -> RestoredRows:
+    found, stream = look_at(ends, collection, wish), ends.stream(collection)
+    source, table, entry = found.source, found.table, found.entry
+    copied = copy_rows(source.table, entry, table, found.mapping, jobs())
     try:
         place, version = put_in_place(copied, lambda: _place(ends, stream, source, entry, wish))
     except (Refusal, CheckpointMoved):

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.commit.txn_terms import NOTHING
+from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
-from airflow_provider_schemamig.core.names import ShardId
-from airflow_provider_schemamig.core.replication.model import Stream
-from airflow_provider_schemamig.core.replication.stream.apply import EventTable
+from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.replication.model import RestoredRows, Stream
+from airflow_provider_schemamig.core.replication.stream.apply import EventTable, table_at
 from airflow_provider_schemamig.core.replication.stream.checkpoint import REPLICA, RESTORE
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.replication.stream.provenance import Provenance
 
 
@@ -62,3 +64,19 @@ def commits_since_restore(stream: Stream, table: EventTable, oldest: int = NOTHI
             restored, oldest = found, max(oldest, int(about["over"]))
     if restored is not None:
         yield restored
+
+
+def last_restore(ends: StreamEnds, collection: CollectionName) -> RestoredRows | None:
+    """Return the stream's last restore, with what it was made under, if the target's table tells."""
+    if collection not in ends.target.state.objects:
+        return None
+    table = table_at(ends.target.env, ends.target.state.shard_of(collection))
+    try:
+        for commit in commits_since_restore(ends.stream(collection), table):
+            if commit.is_restore:
+                about, rows = commit.about, int(read_commit(table.store, commit.version).info["operationParameters"]["rows"])
+                shard, hi, commit_hash = ShardId(about["shard"]), int(about["hi"]), str(about["commit_hash"])
+                return RestoredRows(shard, hi, commit.version, rows, commit_hash, about.get("claim_id"))
+    except LogTruncated:  # it was longer ago than the tries of a task lie apart
+        pass
+    return None

@@ -228,7 +228,7 @@ class Columns:
         return isinstance(before, Shape) and self._is(before, commit.metadata)
 
     def take(self, commit: LogCommit) -> OriginDrift | None:
-        """Look at a commit with metaData. Drift: nobody put right what it did, so nothing after it can be brought. Raises LogTruncated."""
+        """Return the drift of a commit with metaData that was never reverted: no later commit can be brought. Raises LogTruncated."""
         return self._take(commit, self._before(commit.version))
 
     def _take(self, commit: LogCommit, good: Shape) -> OriginDrift | None:

@@ -72,6 +72,39 @@ def test_stopped_and_restored(run: Run, two: Replicas) -> None:
     refused(run, "replicate", "--from", uris[0], "--to", uris[0], code="looping_stream")
 
 
+@pytest.mark.parametrize("option", ["--poll", "--retry", "--recompute"])
+@pytest.mark.parametrize("seconds", ["inf", "nan", "-1", "1e400", "3e11"])
+def test_restored_is_nothing_where_an_interval_is_wrong(run: Run, two: Replicas, option: str, seconds: str) -> None:
+    with unwritten(two.env("b")):
+        replicated(run, two, "--restore", "--allow-lossy", "--collection", "trips", option, seconds, exit_code=2)
+
+
+def test_restored_is_nothing_where_one_of_several_is_refused(run: Run, two: Replicas) -> None:
+    two.insert("a", {"line": "theirs", "n": 1}, collection="lines")
+    for name, row in (("trips", {"id": 9, "v": "mine"}), ("lines", {"line": "mine", "n": 1})):
+        two.insert("b", row, collection=name)
+    ends = ("replicate", "--from", two.env("a").location.uri, "--to", two.env("b").location.uri, "--restore")
+    both = ("--collection", "trips", "--collection", "lines")
+    with unwritten(two.env("b")):
+        said = run(*ends, *both)
+    assert said.exit_code == 1 and said.stderr.count("restore_would_lose") == 2
+    with unwritten(two.env("b")):
+        refused(run, *ends, "--allow-lossy", "--collection", "trips", "--collection", "nope", code="unknown_collection", collection="nope")
+    done = replicated(run, two, "--restore", "--collection", "trips", "--allow-lossy", "--json").document
+    assert done["restores"] == 1
+    done = replicated(run, two, "--restore", *both, "--collection", "trips", "--allow-lossy", "--json").document
+    assert done["restores"] == 1, "trips is at that version already, as after a first try that failed"
+    assert two.rows("b", "lines") == two.rows("a", "lines")
+    refused(run, *ends, "--allow-lossy", "--collection", "trips", code="restore_not_ahead", collection="trips")
+
+
+def test_restored_at_no_version_that_is_yet_to_come(run: Run, two: Replicas) -> None:
+    newest = tables.newest(two.path("a"))
+    ends = ("replicate", "--from", two.env("a").location.uri, "--to", two.env("b").location.uri, "--restore", "--collection", "trips")
+    with unwritten(two.env("b")):
+        refused(run, *ends, "--version", newest + 1, code="no_such_version", collection="trips")
+
+
 def test_restored_at_a_version_of_the_origin(run: Run, two: Replicas) -> None:
     """Which errors advise, while an upgrade of the origin is under way, or somebody changed its table."""
     trips, version = ("--collection", "trips"), tables.newest(two.path("a"))

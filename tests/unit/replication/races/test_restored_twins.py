@@ -18,7 +18,8 @@ from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.replication.errors import OriginReplaced, RestoreWouldLose, TargetAppendOnly
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer, restore
+from airflow_provider_schemamig.core.replication.restore.errors import RestoreNotNewer
+from airflow_provider_schemamig.core.replication.restore.restore import restore
 from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
 from airflow_provider_schemamig.core.spark.errors import BadValue, ConcurrentTransaction, FillSuperseded, SourceVacuumed
 from tests.support.lake import Crash, Lake

@@ -1,0 +1,62 @@
+"""Several collections restored by one command: nothing of any is changed before all that stands against one of them is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.progress import Event, Listener, silent
+from airflow_provider_schemamig.core.replication.model import RestoredRows
+from airflow_provider_schemamig.core.replication.replicate import known_streams
+from airflow_provider_schemamig.core.replication.restore.errors import RestoreNotNewer
+from airflow_provider_schemamig.core.replication.restore.restore import Wish, look_at, restore
+from airflow_provider_schemamig.core.replication.restore.since_restore import last_restore
+from airflow_provider_schemamig.core.replication.stream.position import StreamEnds
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
+from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
+
+
+def restore_all(
+    origin: EnvironmentRoot,
+    target: EnvironmentRoot,
+    collections: Sequence[CollectionName],
+    *,
+    version: int | None = None,
+    allow_schema_change: bool = False,
+    allow_lossy: bool = False,
+    jobs: Jobs,
+    listen: Listener = silent,
+) -> list[RestoredRows]:
+    """Restore the collections one after the other, each as ``restore`` does.
+
+    The same command can be given again after it failed half-way: of several, one that was restored at this very version is left alone.
+    Raises all refusals together, UnknownCollection among them, before anything is written.
+    """
+    ends = StreamEnds.of(origin, target)
+    names = list(dict.fromkeys(known_streams(ends, collections)))
+    wish = Wish(version, allow_schema_change, allow_lossy)
+    refusals: list[SchemamigError] = []
+    left: list[CollectionName] = []
+    for name in names:
+        try:
+            look_at(ends, name, wish)
+        except RestoreNotNewer as refusal:
+            if len(names) > 1 and _is_done(ends, name, refusal):
+                listen(Event("restore", name, note=f"left alone: it was restored at version {refusal.version} of the origin already"))
+            else:
+                refusals.append(refusal)
+        except SchemamigError as error:
+            error.collection = error.collection or name
+            refusals.append(error)
+        else:
+            left.append(name)
+    raise_refusals(refusals)
+    words: dict[str, Any] = {"version": version, "allow_schema_change": allow_schema_change, "allow_lossy": allow_lossy}
+    return [restore(origin, target, name, **words, jobs=jobs, listen=listen) for name in left]
+
+
+def _is_done(ends: StreamEnds, collection: CollectionName, refusal: RestoreNotNewer) -> bool:
+    last = last_restore(ends, collection)
+    return last is not None and last.version == refusal.version and last.shard == ends.origin.state.shard_of(collection).shard
