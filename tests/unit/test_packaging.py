@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from email.message import Message
@@ -65,6 +66,23 @@ def test_the_wheel_holds_the_log_store_of_its_source(wheel: zipfile.ZipFile, tmp
     with zipfile.ZipFile(packed) as jar:
         (name,) = [member for member in jar.namelist() if member.endswith(".class")]
         assert (name, jar.read(name)[:4]) == ("schemamig/ConditionalLogStore.class", b"\xca\xfe\xba\xbe")
+
+
+def test_the_sdist_brings_the_log_store_so_that_nothing_is_compiled_where_it_is_installed(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
+    subprocess.run([*build, "--target", "sdist"], cwd=ROOT, capture_output=True, check=True, timeout=120)
+    (packed,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(packed) as tar:
+        tar.extractall(tmp_path, filter="data")
+    nowhere = {"PATH": "/nowhere", "HOME": str(tmp_path)}  # without javac, Java, and what ``make setup`` compiled
+    subprocess.run(
+        [*build, "--target", "wheel"], cwd=packed.with_suffix("").with_suffix(""), env=nowhere, capture_output=True, check=True, timeout=120
+    )
+    (again,) = tmp_path.glob("*.whl")
+    jar = "airflow_provider_schemamig/core/spark/log_store/schemamig-log-store.jar"
+    with zipfile.ZipFile(again) as rebuilt:
+        assert rebuilt.read(jar) == wheel.read(jar)
+        assert sorted(rebuilt.namelist()) == sorted(wheel.namelist())
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="no javac here: wheels are compiled by ecj")
