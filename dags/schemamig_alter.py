@@ -15,6 +15,7 @@ with DAG(
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),
     tags=["schemamig"],
+    default_args={"only_params": True},
     params={
         "environment": environment_param(),
         "statement": Param(type="string", minLength=1, title="Statement", description="One ALTER, CREATE or DROP TABLE in Spark SQL."),

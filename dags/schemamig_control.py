@@ -13,7 +13,12 @@ from airflow.sdk import DAG, Context
 
 from airflow_provider_schemamig.task_groups.verbs import VERBS, form_of, form_of_all, task_of
 
-COMMON: dict[str, Any] = {"schedule": None, "start_date": pendulum.datetime(2025, 1, 1), "tags": ["schemamig"]}
+COMMON: dict[str, Any] = {
+    "schedule": None,
+    "start_date": pendulum.datetime(2025, 1, 1),
+    "tags": ["schemamig"],
+    "default_args": {"only_params": True},
+}
 
 
 class ChooseVerbOperator(BaseBranchOperator):

@@ -24,6 +24,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,  # as a continuous schedule wants it
     tags=["schemamig"],
+    default_args={"only_params": True},
     params={
         "origin": environment_param(config.default_origin(), "Origin"),
         "target": environment_param(title="Target"),

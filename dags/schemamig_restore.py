@@ -16,6 +16,7 @@ with DAG(
     schedule=None,
     start_date=pendulum.datetime(2025, 1, 1),
     tags=["schemamig"],
+    default_args={"only_params": True},
     params={
         "origin": environment_param(config.default_origin(), "Origin"),
         "target": environment_param(title="Target"),

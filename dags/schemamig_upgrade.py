@@ -22,6 +22,7 @@ with DAG(
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
     tags=["schemamig"],
+    default_args={"only_params": True},
     params={
         "environment": environment_param(),
         "release": release_param(),

@@ -21,6 +21,7 @@ with DAG(
     start_date=pendulum.datetime(2025, 1, 1),
     catchup=False,
     tags=["schemamig"],
+    default_args={"only_params": True},
     params={"environment": environment_param()},
 ) as dag:
     VerifyOperator(task_id="verify", environment="{{ params.environment }}", pre_execute=unless_running)

@@ -38,7 +38,7 @@ PlanOption = Annotated[
 HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long a rollback stays possible: 0, 30m, 24h, 7d or seconds.")]
 EndHoldOption = Annotated[bool, typer.Option("--end-hold", help="End every open hold before its time; the plan lists what is deleted.")]
 IgnoreNodesOption = Annotated[bool, typer.Option("--ignore-nodes", help="End a hold also if live nodes still need what it keeps.")]
-CreateOption = Annotated[bool, typer.Option("--create", help="Make the environment if there is none; else that is refused.")]
+CreateOption = Annotated[bool, typer.Option("--create", help="Make the environment if there is none; without this option that is refused.")]
 ClaimOption = Annotated[
     str | None, typer.Option("--claim-id", metavar="ID", help="Resume the deployment claimed under this id.", show_default=False)
 ]

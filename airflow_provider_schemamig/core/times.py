@@ -34,13 +34,13 @@ class OutOfRange(Refusal):
     message = "{what} of {given} {unit} is out of range."
     next_action = "Give {least} to {most} {unit}."
     what: str
-    given: int
+    given: float
     unit: str
     least: int
     most: int
 
 
-def check_range(what: str, given: int, unit: str, least: int, most: int) -> None:
+def check_range(what: str, given: float, unit: str, least: int, most: int) -> None:
     """Raise OutOfRange unless ``given`` is one of ``least`` to ``most``: before anything is written that holds it."""
     if not least <= given <= most:
         raise OutOfRange(what=what, given=given, unit=unit, least=least, most=most)

@@ -35,6 +35,31 @@ class BadArgument(Refusal):
         return cls(argument=argument, value=blank_typed("" if value is None else str(value)), wanted=wanted)
 
 
+class UnknownParameter(Refusal):
+    """A run's conf has a key that nothing reads: misspelt, it would leave the parameter that was meant at its default."""
+
+    code = "bad_argument"
+    message = "the run's conf has {names}, and the DAG has no such parameter: it would be left out."
+    next_action = "Trigger a new run; the DAG's parameters are {known}."
+    names: Sequence[str]
+    known: Sequence[str]
+
+
+def check_conf(context: Context) -> None:
+    """Raise UnknownParameter for keys of the run's conf that are no parameter of its DAG."""
+    known, run = context["dag"].params, context.get("dag_run")
+    names = sorted(str(name) for name in (getattr(run, "conf", None) or {}) if name not in known)
+    if names:
+        raise UnknownParameter(names=[repr(blank_typed(name)) for name in names], known=sorted(known))
+
+
+def check_rendered(operator: Any) -> None:
+    """Raise BadArgument for the text None, which ``{{ params.x }}`` makes of an empty parameter: no name, number or path is called so."""
+    for argument in operator.template_fields:
+        if getattr(operator, argument, "") == "None":
+            raise BadArgument.of(argument, "None", "given, or empty where that means all: `{{ params.x or '' }}` is empty without a value")
+
+
 def release_folder(release: object, context: Context) -> Path:
     """Return the release folder; a relative path is looked for in the folder of the DAG file, for workers share no current directory."""
     return Path(context["dag"].folder) / as_text("release", release, "the path of a release folder")
@@ -85,7 +110,7 @@ def as_number(argument: str, value: object, least: int = 1) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    text = str(value)
+    text = str(value).removesuffix(".0")  # what JSON counts as a whole number
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 

@@ -24,6 +24,7 @@ from airflow_provider_schemamig.lineage import spark_parent
 from airflow_provider_schemamig.links.deployment import DeploymentLink
 from airflow_provider_schemamig.metrics import metered
 from airflow_provider_schemamig.notifications.schemamig import DRIFT, PAUSED, STREAM_STOPPED, Notice, tell
+from airflow_provider_schemamig.operators.arguments import check_conf, check_rendered
 from airflow_provider_schemamig.operators.refused import telling
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.retry import DEFAULT_RETRIES, SchemamigRetryPolicy
@@ -54,6 +55,8 @@ class SchemamigOperator(BaseOperator):
     :param retries: tries after the first; ``SchemamigRetryPolicy`` spends them on conflicts only.
     :param retry_policy: default ``SchemamigRetryPolicy()``.
     :param notifiers: ``SchemamigNotifier``, one or several: who is told what happens.
+    :param only_params: whether a run is refused whose conf has a key that is no parameter of the DAG, as a misspelt one is; in
+        ``default_args``, for all tasks.
     """
 
     ui_color = "#d7ecec"
@@ -76,11 +79,13 @@ class SchemamigOperator(BaseOperator):
         retry_delay: timedelta | float = timedelta(seconds=30),
         retry_policy: RetryPolicy | None = None,
         notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
+        only_params: bool = False,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("doc_md", doc_of(type(self)))
         super().__init__(retries=retries, retry_delay=retry_delay, retry_policy=retry_policy or SchemamigRetryPolicy(), **kwargs)
         self.notifiers = [notifiers] if isinstance(notifiers, BaseNotifier) else list(notifiers)
+        self.only_params = only_params
 
     @telling
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -90,6 +95,12 @@ class SchemamigOperator(BaseOperator):
         """Take up the run that it is part of."""
         self.who = run_in_name_of(context)
         self._context = context
+
+    def check_given(self, context: Context) -> None:
+        """Raise BadArgument for what a template made of an empty parameter, UnknownParameter as ``only_params`` says."""
+        check_rendered(self)
+        if self.only_params:
+            check_conf(context)
 
     def tell_event(self, event: str, subject: str, text: str = "", **facts: Any) -> None:
         """Tell the task's notifiers what happened."""

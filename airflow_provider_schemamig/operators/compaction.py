@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.arguments import as_names
+from airflow_provider_schemamig.operators.arguments import as_choice
 from airflow_provider_schemamig.operators.base import EnvironmentOperator
 from airflow_provider_schemamig.operators.reports import outcome_summary
 from airflow_provider_schemamig.visible import visible
@@ -28,7 +28,7 @@ class CompactOperator(EnvironmentOperator):
     template_fields: Sequence[str] = (*EnvironmentOperator.template_fields, "collections")
     ui_color = "#dfe6d2"
 
-    def __init__(self, *, collections: Sequence[str] | str = (), max_files: int = 256, max_bytes: int = 16 * 2**30, **kwargs: Any) -> None:
+    def __init__(self, *, collections: Sequence[str] | str = "", max_files: int = 256, max_bytes: int = 16 * 2**30, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.collections = collections
         self.max_files = max_files
@@ -44,13 +44,13 @@ class CompactOperator(EnvironmentOperator):
             with self.deferred_while_paused():
                 done = commands.compact(
                     self.hook.environment,
-                    as_names(self.collections),
+                    as_choice(self.collections),
                     limits=Limits(self.max_files, self.max_bytes),
                     jobs=self.hook.job_runner,
                     listen=self.listener(),
                 )
         except (DeploymentOpen, HoldOpen, Fenced) as busy:
-            self.skip_for(str(busy))
+            self.skip_for(self.typed(busy))
         for note in done.outcome.notes:
             self.log.info("%s", visible(self.typed(note)))
         if not any(item.batches for item in done.collections):

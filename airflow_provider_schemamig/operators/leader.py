@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import lineage, run_notes
+from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.exceptions import Refusal
 from airflow_provider_schemamig.gates.asked_plans import AskedPlan, answered_by
@@ -162,7 +163,7 @@ class CutoverOperator(LeaderOperator, CommittingOperator):
     changed.
 
     :param plan_task_id: the task that planned; its page is the button *Plan*.
-    :param seal_seconds: (templated) for how long writers may be locked out; after that the seals are lifted, and a next try begins anew.
+    :param seal_seconds: (templated) for how long writers may be locked out; after that the tables are unsealed, and a next try begins anew.
     """
 
     template_fields: Sequence[str] = (*LeaderOperator.template_fields, "seal_seconds")
@@ -247,17 +248,18 @@ class ContractOperator(LeaderOperator, LineageOperator):
         from airflow_provider_schemamig.core.html.moments import back_to
         from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldInUse
 
-        generation = None if self.generation is None else as_generation(self.generation)
+        given = as_number("generation", self.generation)
+        number = None if given is None else Generation(given)
         try:
             how = {"ignore_nodes": as_flag("ignore_nodes", self.ignore_nodes), "at_once": as_flag("at_once", self.at_once)}
-            outcome = commands.contract(self.hook.environment, generation, **how, listen=self.listener())
+            outcome = commands.contract(self.hook.environment, number, **how, listen=self.listener())
         except HoldInUse as in_use:
             run_notes.say(self._context or {}, f"nothing is ended: {self.typed(in_use)}")
-            self.skip_for(str(in_use))
+            self.skip_for(self.typed(in_use))
         except DeploymentOpen as busy:
-            if generation is not None:
+            if number is not None:
                 raise
-            self.skip_for(str(busy))
+            self.skip_for(self.typed(busy))
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
             open_until = (f"the way back to {back_to(hold)} stays open until {_moment(hold['until'])}" for hold in outcome.pending)

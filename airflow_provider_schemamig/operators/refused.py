@@ -33,6 +33,7 @@ def telling(execute: Callable[..., Any]) -> Callable[..., Any]:
         self.begin(context)
         failed: SchemamigError | None = None
         try:
+            self.check_given(context)
             return execute(self, *args, **kwargs)
         except SchemamigError as error:
             failed = error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.lineage import spark_parent
-from airflow_provider_schemamig.operators.arguments import as_flag, as_names, as_number, as_text, as_time
+from airflow_provider_schemamig.operators.arguments import as_choice, as_flag, as_number, as_text, as_time
 from airflow_provider_schemamig.operators.base import SchemamigOperator, log_progress
 from airflow_provider_schemamig.operators.read_only import claim_id
 from airflow_provider_schemamig.operators.replica_errors import StillPaused, raise_stopped
@@ -82,7 +82,7 @@ class StreamChunksOperator(StreamOperator):
 
     template_fields: Sequence[str] = (*StreamOperator.template_fields, "collections")
 
-    def __init__(self, *, collections: Sequence[str] | str = (), chunk_size: int = 1, **kwargs: Any) -> None:
+    def __init__(self, *, collections: Sequence[str] | str = "", chunk_size: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.collections = collections
         self.chunk_size = chunk_size
@@ -91,7 +91,7 @@ class StreamChunksOperator(StreamOperator):
         from airflow_provider_schemamig.core.ledger.store import LedgerReader
 
         origin, _ = self.ends
-        return chunks(as_names(self.collections) or sorted(LedgerReader(origin).state().objects), self.chunk_size)
+        return chunks(as_choice(self.collections) or sorted(LedgerReader(origin).state().objects), self.chunk_size)
 
 
 class ReplicateCollectionOperator(StreamOperator):
@@ -117,7 +117,7 @@ class ReplicateCollectionOperator(StreamOperator):
     def __init__(
         self,
         *,
-        collections: Sequence[str] | str = (),
+        collections: Sequence[str] | str = "",
         follow: timedelta | float | str = 0,
         timeout: timedelta | float = timedelta(days=7),
         depth: int = 1,
@@ -191,7 +191,7 @@ class ReplicateCollectionOperator(StreamOperator):
 
     @property
     def _names(self) -> list[str] | None:
-        return as_names(self.collections) or None
+        return as_choice(self.collections) or None
 
     @property
     def _settings(self) -> StreamSettings:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_schemamig import asset_events
 from airflow_provider_schemamig.assets.schemamig import DRIFTS
-from airflow_provider_schemamig.operators.arguments import as_names
+from airflow_provider_schemamig.operators.arguments import as_choice
 from airflow_provider_schemamig.operators.base import EnvironmentOperator
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class VerifyOperator(EnvironmentOperator):
     def __init__(
         self,
         *,
-        collections: Sequence[str] | str = (),
+        collections: Sequence[str] | str = "",
         new_rows: bool = False,
         fails: bool = True,
         **kwargs: Any,
@@ -47,7 +47,7 @@ class VerifyOperator(EnvironmentOperator):
         from airflow_provider_schemamig.core.names import CollectionName
         from airflow_provider_schemamig.exceptions import raise_refusals
 
-        names = [CollectionName(name) for name in as_names(self.collections)] or None
+        names = [CollectionName(name) for name in as_choice(self.collections)] or None
         found = (commands.watch_keys if self.new_rows else commands.verify_environment)(self.hook.environment, self.hook.job_runner, names)
         for item in found.unasked:
             self.log.warning("not asked: %s %s: %s", item.collection, item.element or "", item.reason)

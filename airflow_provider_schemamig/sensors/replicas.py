@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.operators.arguments import as_names
+from airflow_provider_schemamig.operators.arguments import as_choice
 from airflow_provider_schemamig.operators.replicas import StreamOperator
 from airflow_provider_schemamig.sensors.base import WaitingSensor
 
@@ -26,7 +26,7 @@ class SchemaMatchSensor(StreamOperator, WaitingSensor):
 
     template_fields: Sequence[str] = (*StreamOperator.template_fields, "collections")
 
-    def __init__(self, *, collections: Sequence[str] | str = (), depth: int = 1, **kwargs: Any) -> None:
+    def __init__(self, *, collections: Sequence[str] | str = "", depth: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.collections = collections
         self.depth = depth
@@ -34,5 +34,5 @@ class SchemaMatchSensor(StreamOperator, WaitingSensor):
     def trigger(self, deadline: float) -> LookingTrigger:
         from airflow_provider_schemamig.triggers.replicas import SchemaMatchTrigger
 
-        names = as_names(self.collections) or None
+        names = as_choice(self.collections) or None
         return SchemaMatchTrigger(self.origin, self.target, self.poke_interval, deadline, self.depth, names)

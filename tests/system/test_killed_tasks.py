@@ -1,4 +1,4 @@
-"""``kill -9`` of a task's process in the middle of each task of the upgrade DAG; the task is cleared, and the DAG ends right (promise 4).
+"""``kill -9`` of a task's process in the middle of each task of the upgrade DAG; the task is cleared, and the DAG ends right.
 
 One run carries a kill in every task, so that few runs show much; which moment of a task it dies at is chosen here for ``make test``, and
 all moments are gone through by ``make soak``.

@@ -31,7 +31,7 @@ def pin(
     holder: HolderOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Keep a live table's history for longer, where a copy takes longer than that. Commits to the table."""
+    """Keep a live table's history longer than its retention, for a long copy. Commits to the table."""
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.upgrade.status import pin_json
 

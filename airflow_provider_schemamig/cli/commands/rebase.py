@@ -24,7 +24,7 @@ def rebase(
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Renumber the version being written, because another branch released it or a later one."""
+    """Renumber your unreleased version, because another branch released the same or a later one."""
     from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.names import Version
 

@@ -142,7 +142,7 @@ class ShardMoving(Conflict):
 
     code = "shard_moving"
     message = "its table is sealed for a cut-over, which did not end within {seconds:.0f} s; nothing was written."
-    next_action = "Try again; `schemamig status` says who is cutting over, and a seal that is left behind is lifted by the next leader."
+    next_action = "Try again; `schemamig status` says who is cutting over, and the next leader unseals a table that was left sealed."
     seconds: float
 
 

@@ -31,7 +31,10 @@ class LogTruncated(Refusal):
 
     code = "log_truncated"
     message = "version {version} of the log of {uri} is gone."
-    next_action = "Raise delta.logRetentionDuration on tables that wait long; if nobody cleaned the log, restore _delta_log from a backup."
+    next_action = (
+        "Raise delta.logRetentionDuration on tables that streams or copies read late; if nobody cleaned the log, restore _delta_log from "
+        "a backup."
+    )
     uri: str
     version: int
 

@@ -196,8 +196,7 @@ class NumbersExhausted(Refusal):
 
     code = "numbers_exhausted"
     message = (
-        "epoch {epoch} was found at {uri}. A ledger that is brought back has to go on far above the highest epoch, and above this one "
-        "there are no numbers left."
+        "epoch {epoch} at {uri} is too high: a ledger that is restored has to go on far above the highest epoch, and no numbers are left."
     )
     next_action = "No leader gets that far: look for the row, or the table's transaction (`schemamig:...`), that somebody else wrote."
     uri: str

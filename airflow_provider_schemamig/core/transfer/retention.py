@@ -40,7 +40,7 @@ def age_of(store: ReadStore, head: Head, version: int, now: pendulum.DateTime) -
     """Return the age of ``version`` since its files could first be removed: since the next version's commit. Raises LogTruncated if that is
     gone.
 
-    A commit need not say when it was made; then it is as old as the first after it that does.
+    A commit without a timestamp counts as made when the next one with a timestamp was.
     """
     since = made_at(store, version, head.version)
     if since is None:

@@ -89,7 +89,7 @@ class SourceTouched(Conflict):
 
     code = "source_touched"
     message = "the sealed shard {shard} was changed by somebody else (RESTORE?) before the commit; nothing was committed."
-    next_action = "Try again: the seal was lifted. The next try takes what the shard holds now, and seals it again."
+    next_action = "Try again: the shard was unsealed. The next try takes what it holds now, and seals it again."
     shard: str
 
 
@@ -97,7 +97,7 @@ class SealExpired(Conflict):
     """Writers were locked out for as long as is allowed, and the commit was not ready."""
 
     code = "seal_expired"
-    message = "the release could not be committed within {seconds:.0f} s after its seals; they are lifted, nothing was committed."
+    message = "the release could not be committed within {seconds:.0f} s after its seals; the tables are unsealed, nothing was committed."
     next_action = (
         "Try again: what was tailed stays, so there is less to catch up with; a time with fewer writers helps, or more time "
         "(`--seal-seconds`, `seal_seconds` of the operator)."

@@ -1,8 +1,8 @@
 """``ledger upgrade``: bring the ledger's own format to this software's, step by step.
 
 A leader verb of its own, never a part of a release upgrade: until somebody runs it, older software goes on working, whatever newer
-software planned, built and gave up. Afterwards older software is refused by its next look at the ledger; what it was about to append then
-conflicts first. Killed between two steps, the ledger has the format in between, and the next run goes on from there.
+software planned, built and gave up. Afterwards older software is refused by its next look at the ledger, and its append in between
+conflicts. Killed between two steps, the ledger has the format in between, and the next run goes on from there.
 
 It raises no epoch: it touches no table, and nobody is at work on one (``check_unused``). Whatever an older leader left open (an intent of a
 contract that died) is what any next leader finds, and settles.

@@ -124,6 +124,11 @@ def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypa
     assert found[""][0] == "success"
 
 
+def test_a_run_with_a_misspelt_parameter_is_refused(run_dag: RunDag) -> None:
+    found = run_dag("schemamig_rollback", generatoin=7)
+    assert (found["rollback"], found[""][0]) == (("failed", 1), "failed")
+
+
 def test_the_page_knows_which_dags_upgrade_and_what_their_forms_call_the_environment(page: Any) -> None:
     from airflow_provider_schemamig.web.runs import upgrade_dags
 

@@ -321,7 +321,7 @@ REFUSALS = [
     ("a scheme nobody knows", ["status", "--env", "ftp://host/lake"], "invalid_location"),
     ("no release folder", ["plan", "--env", "{env}", "--release", "{tmp}/nowhere"], "unreadable_file"),
     ("unknown generation", ["promote", "--env", "{env}", "--generation", "99"], "unknown_generation"),
-    ("another plan", ["approve", "--env", "{env}", "--generation", "1", "--plan", "0" * 64], "plan_changed"),
+    ("committed is not approved", ["approve", "--env", "{env}", "--generation", "1", "--plan", "0" * 64], "wrong_state"),
     ("nothing to follow", ["tail", "--env", "{env}", "--generation", "99"], "unknown_generation"),
     ("nothing to give up", ["cancel", "--env", "{env}", "--generation", "99"], "unknown_generation"),
     ("committed is no claim", ["cancel", "--env", "{env}", "--generation", "1"], "wrong_state"),

@@ -22,7 +22,11 @@ def rebuild(
     ] = None,
     as_it_is: Annotated[
         list[str] | None,
-        typer.Option("--as-it-is", metavar="NAME", help="A collection whose table you looked at after `end_unknown`; several times."),
+        typer.Option(
+            "--as-it-is",
+            metavar="NAME",
+            help="Accept this collection's table as it is, after `end_unknown` and a look at it; several times.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:

@@ -23,8 +23,8 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 @dataclass(frozen=True, slots=True)
 class UniqueCheck:
-    """No key twice among the rows written, nor (``in_table``) once more in the table, but in the very row of it that is updated: the one
-    that is equal in ``same``. Where the merge changes the key (``changes``) there is no more than one such row: all would get the same.
+    """No key twice among the rows written nor, if ``in_table``, in another row of the table; the updated row (equal in ``same``) does not
+    count. A merge that changes the key (``changes``) may update one row only, or all would get the same key.
     """
 
     rule: str

@@ -53,7 +53,7 @@ def opens(commit: LogCommit) -> bool | None:
 
 
 def unseal(store: Store, head: Head, fence: Fence, tag: Tag, *, since: int, txns: Mapping[str, int] = MappingProxyType({})) -> Committed:
-    """Lift whatever seal of ours there is. ``txns``: transaction versions by application id, known to the table from that commit on.
+    """Unseal, whatever seal of ours it is. ``txns``: transaction versions by application id, known to the table from that commit on.
 
     Raises as ``commit_changes`` does.
     """

@@ -1,11 +1,10 @@
 """Transaction identifiers whose holders can be turned away.
 
-Delta lets a statement through whose transaction version is above the last one of its application id. So whoever stood still for however
-long and goes on gets through wherever that id has not moved meanwhile, though the table may have been sealed, left and opened again, or
-have got the very rows by another way. To keep all of those off, the id is *closed*: it gets a version that none is above, and the count
-goes on under the id of the next *term*. It is one commit and loses nothing: who looks afterwards finds the count where it was.
+Delta lets a statement through if its transaction version is above the last one of its application id. A process that paused can so still
+commit under its old id, even if the table was sealed, replaced, or got the same rows meanwhile. To turn such processes away the id is
+*closed*: one commit gives it the highest version there is. The count goes on, where it was, under the id of the next *term*.
 
-A count that goes on in another table takes its term along, so that of two things that were agreed on the later one has the later term.
+When a stream moves to another table its term moves with it, so terms order the moves.
 """
 
 from __future__ import annotations

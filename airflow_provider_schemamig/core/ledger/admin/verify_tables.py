@@ -99,7 +99,7 @@ def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...
         elif not isinstance(found, LogTruncated):  # else ``status`` looks into the log and says what it lacks
             fence, sealed_for = found
             highest = max(highest, Epoch(fence // EPOCH_STRIDE))
-            # A live table is sealed only while its leader's intent says so: a seal of a lost history nobody would lift.
+            # A live table is sealed only while its leader's intent says so: a table sealed by a lost history nobody would unseal.
             if sealed_for is not None and not state.intents_of(shard.shard):
                 text = f"its table at {env.table_location(shard.uri).uri} is sealed for {sealed_for}: every write to it is refused"
                 yield of_row("seal_unknown", Shard.COLLECTION, encode_key(shard.key), text)

@@ -25,9 +25,9 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 FOLDER = f"{EnvironmentRoot.SYSTEM_FOLDER}/preparing"
-#: What is over sooner is told to nobody, and what goes on is told anew so often.
+#: A preparation is announced after so long, and then again and again.
 _FIRST_SECONDS, _AGAIN_SECONDS = 1.0, 5.0
-#: One that was not told anew for so long has died.
+#: One that was not announced again for so long has died.
 _ALIVE = pendulum.duration(seconds=60)
 
 

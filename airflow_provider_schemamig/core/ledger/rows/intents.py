@@ -110,7 +110,7 @@ class SwapIntent(TransitionIntent):
 class SealIntent(Intent):
     """No write is to enter the table until the release is committed."""
 
-    #: After this moment nobody commits upon it any more. A next leader lifts it at any time.
+    #: After this moment nobody commits upon it any more. A next leader may unseal at any time.
     deadline: pendulum.DateTime
     #: Whoever would commit upon it finds it gone: the table is unsealed.
     is_given_up: bool = False

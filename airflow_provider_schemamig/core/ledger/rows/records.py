@@ -301,8 +301,8 @@ class UnreleasedChange:
     was dropped. The released one's name is the release's, so a renamed collection has two.
 
     Written before the table is touched, so that whoever finds it can finish it: until ``schemas`` has an entry of this id it is a claim,
-    void once ``epoch`` is over. In force while it is the schema id of the collection's object; a release's commit makes another one. That
-    of a dropped collection, which has no object, is in force until a release's commit drops it.
+    void once ``epoch`` is over. It is in force while the collection's object has this schema id; for a dropped collection, which has no
+    object, until the next release's commit.
     """
 
     COLLECTION: ClassVar[str] = "ahead"

@@ -122,7 +122,7 @@ class SchemaNotFrozen(FileRefusal):
 class InvalidLock(FileRefusal):
     code = "invalid_lock"
     message = "{where} is not valid: {reason}."
-    next_action = "Restore it from version control, it guards what was released; if there never was one, run `schemamig snapshot`."
+    next_action = "Restore it from version control: it guards what was released. If there never was one, run `schemamig snapshot`."
     file: str = LOCK_FILE
     reason: str
 
@@ -160,7 +160,7 @@ class _Edited(FileRefusal):
 
 class EditedSnapshot(_Edited):
     code = "edited_snapshot"
-    message = "{file} was changed after it was frozen ({locked} became {digest}): environments look like the old text."
+    message = "{file} was changed after it was frozen ({locked} became {digest}): environments were deployed from the old text."
 
 
 class EditedModule(_Edited):

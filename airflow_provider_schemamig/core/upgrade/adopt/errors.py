@@ -98,7 +98,7 @@ class TableSealed(Refusal):
 
     code = "table_sealed"
     message = "the table at {uri} is sealed: its rows moved to the shard {moved_to}, and nobody can write to it."
-    next_action = "Adopt the table that holds the rows now; docs/adopting.md says how to lift a seal that nobody needs."
+    next_action = "Adopt the table that holds the rows now; docs/adopting.md says how to unseal a table that nobody needs sealed."
     uri: str
     moved_to: str
 

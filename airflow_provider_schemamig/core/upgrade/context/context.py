@@ -173,8 +173,8 @@ class LeaderWriter(LeaderView):
         return self.state
 
     def refresh(self) -> None:
-        """Read the ledger. To be called between reading a table's head and acting on it: what a twin or another leader did before
-        that head was written is then known, and what they do later our put-if-absent meets. Raises Fenced."""
+        """Read the ledger. Call it after reading a table's head and before a commit on that: what other processes did before is known
+        then, and what they do later fails our put-if-absent. Raises Fenced."""
         self.append(lambda state: ())
 
     def newest(self) -> State:

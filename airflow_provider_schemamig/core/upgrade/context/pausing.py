@@ -1,7 +1,7 @@
 """Where a pause holds an upgrade: inside the appends that promote it, announce what it does to live tables, and commit it.
 
 So a pause is exact: what is in the ledger before such an append is never passed by. Between the seals and the commit nobody waits, for
-writers do: until the cut-over's own commits are announced the seals are lifted, from then on it goes on to the commit, which is as near as
+writers do: until the cut-over's own commits are announced the tables are unsealed; from then on it goes on to the commit, as near as
 the way back.
 """
 

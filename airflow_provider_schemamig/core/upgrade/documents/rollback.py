@@ -77,10 +77,10 @@ def _does(step: MergedStep) -> str:
         case Evolve():
             return "its columns get the names and the order of before; what came is hidden where rows carry it"
         case Replace():
-            return "the old table is opened again; rows written into the new one stay there"
+            return "the old table is unsealed; rows written into the new one stay there"
         case RewriteStep(down=None):
-            return "the old table is opened again; rows written into the new one stay there, for there is no `down`"
+            return "the old table is unsealed; rows written into the new one stay there, for there is no `down`"
         case RewriteStep():
-            return "the old table is opened again, and rows written since are brought back through `down`"
+            return "the old table is unsealed, and rows written since are brought back through `down`"
         case Remove():
-            return "the old table is opened again"
+            return "the old table is unsealed"

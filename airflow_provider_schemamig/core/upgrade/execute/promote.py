@@ -60,9 +60,9 @@ def approve(
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         current = deployment.plan_digest
-        _check_digest(deployment, digest)
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="approve", first=CLAIM_ANEW)
+        _check_digest(deployment, digest)
         check_not_rejected(deployment, rejected_at)
         if deployment.rejected is not None:
             return [Put(replace(deployment, rejected=None)), Put(Approval(generation, current, approved_by, approved_at))]
@@ -90,9 +90,9 @@ def reject(
 
     def decide(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
-        _check_digest(deployment, digest)
         if deployment.state in (DeploymentState.PROMOTED, DeploymentState.COMMITTED):
             raise WrongState(generation=generation, state=deployment.state.value, task="reject", first=_ROLL_BACK.format(generation))
+        _check_digest(deployment, digest)
         if deployment.state is not DeploymentState.CLAIMED:
             return []
         stands = deployment.rejected

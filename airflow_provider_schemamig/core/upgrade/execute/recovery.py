@@ -267,7 +267,7 @@ def _is_as_recorded(state: State, shard: ShardId, intents: Sequence[Intent], hea
 
 
 def _as_recorded(leader: LeaderWriter, store: Store, head: Head, shard: ShardId, intents: Sequence[Intent], fenced: int) -> Head:
-    """Set seals back to what the ledger says: a dead leader's seal is lifted, a retired shard that half a rollback opened is closed."""
+    """Set seals back to what the ledger says: a dead leader's table is unsealed, a retired shard that half a rollback opened is closed."""
     recorded = leader.state.shards[shard]
     is_retired = recorded.state is ShardState.RETIRED
     fence, tag, collection = leader.fence(shard), leader.tag("settle"), intents[0].collection

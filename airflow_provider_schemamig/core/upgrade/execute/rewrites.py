@@ -145,7 +145,7 @@ def _newest(leader: LeaderView, transfer: RowTransfer) -> int:
 
 
 def _near(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner) -> CaughtUpRewrite:
-    """Follow the source until it is hardly ahead any more, or as far ahead after each round: then the last one is as long as any."""
+    """Follow the source until few commits are left, or rounds get no shorter."""
     before = float("inf")
     pace = Pace(leader.newest, leader.listen, waits=leader.env.waits)
     for _ in range(_ROUNDS):

@@ -1,8 +1,8 @@
-"""Transaction versions of those who write into a collection, which are said by its table's log: where its rows go, they have to go, too.
+"""Carry transaction versions along when a collection moves to another table.
 
-They are the checkpoints of the streams that bring rows from other environments, and the numbers of writers that repeat what they could not
-see land (``Txn``, Structured Streaming). A process of a stream may stand still while the rows move to another table, and be about to bring
-its batch to the one that it knew when that is open again: it is turned away then (``delta.commit.txn_terms``).
+They stand in the table's log: the checkpoints of the streams that bring rows from other environments, and the numbers of writers that
+repeat a write whose end they did not see (``Txn``, Structured Streaming). A worker that stalled before the move cannot bring its batch to
+the old table afterwards (``delta.commit.txn_terms``).
 """
 
 from __future__ import annotations

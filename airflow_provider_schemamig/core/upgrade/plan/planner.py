@@ -326,7 +326,7 @@ class _Planner(Checks):
         return tuple(map(DropColumn, droppable(physical, kept)))
 
     def _check_on_the_head(self, evolution: TableEvolution) -> None:
-        """Refuse what the committer would refuse later; for the hold that keeps it, if that is a column which a release has dropped."""
+        """Refuse what the commit would refuse; name the hold if it is a dropped column that one keeps."""
         collection, head = evolution.step.old.name, self._head(evolution.step)
         try:
             self._try_on_the_head(head, self._held_drops(collection, self._ending), evolution)

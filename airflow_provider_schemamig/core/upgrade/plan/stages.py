@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Ge
 from airflow_provider_schemamig.core.schema.changes import Change, DropColumn
 from airflow_provider_schemamig.core.schema.model import Declaration
 
-#: After this many seconds any next leader may lift a seal whose commit did not come.
+#: After this many seconds any next leader may unseal a table whose commit did not come.
 SEAL_SECONDS = 60
 
 

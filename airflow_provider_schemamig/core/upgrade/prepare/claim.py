@@ -39,7 +39,8 @@ class Claim:
     def __post_init__(self) -> None:
         if self.claim_id is not None:
             check_label("claim", self.claim_id)
-        check_range("a hold", self.hold_seconds, "seconds", 0, LONGEST_HOURS * 3600)
+        hours = self.hold / timedelta(hours=1)
+        check_range("a hold", int(hours) if hours.is_integer() else hours, "hours", 0, LONGEST_HOURS)
 
     @property
     def hold_seconds(self) -> int:

@@ -27,7 +27,7 @@ class SeveralTables(Refusal):
 
     @property
     def message(self) -> str:
-        return f"{len(self.uris)} tables of it are not sealed: {', '.join(self.uris)}."
+        return f"{len(self.uris)} tables of this collection are not sealed: {', '.join(self.uris)}."
 
 
 class EndUnknown(Refusal):

@@ -1,7 +1,7 @@
 """Evolved collections on the way back of a committed deployment: one metadata commit each.
 
-A column whose type a shadow column changed comes back with every value that it had. Rows that came since the swap have none in it: they
-get theirs first, by the cast the other way, and the columns change places when no row lacks one.
+A column whose type a shadow column changed comes back with every value that it had. Rows written after the swap lack its values: they are
+filled by the reverse cast before the columns are swapped back.
 """
 
 from __future__ import annotations

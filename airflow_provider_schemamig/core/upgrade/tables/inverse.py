@@ -76,8 +76,8 @@ def inverse_changes(
 ) -> InverseChanges:
     """Return how to get from ``now`` back to ``wanted``; ``since`` is the version whose commit began the way out.
 
-    ``renames``: all that the way out renamed, also the columns that made way for another one of their name; without swaps of columns
-    for a change of type, which are seen from their names.
+    ``renames``: every rename that the upgrade made, also those that moved a column out of another one's way; without the swaps of a
+    change of type, which are known by their reserved names.
     """
     renamed = _inverse_renames_of(now, wanted, renames)
     there = {field.name for field in wanted.fields}

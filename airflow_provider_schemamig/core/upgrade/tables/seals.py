@@ -1,8 +1,8 @@
-"""Seals of a cut-over: who holds them, and how they are lifted without taking them from somebody else.
+"""Seals of a cut-over: who holds them, and how a table is unsealed without taking the seal from somebody else.
 
 A seal is a commit on a table, the commit that needs it an append to the ledger; nothing makes both at once. So a seal is *held* by its
-intent row: whoever wants to lift it gives the row up first, and the commit goes through only while the row stands as it was announced. A
-lift that comes late meets either another leader's fence or the seal that was made anew since, and does nothing.
+intent row: whoever wants to unseal gives the row up first, and the commit goes through only while the row stands as it was announced. A
+late unseal meets either another leader's fence or the seal that was made anew since, and does nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _UNSEAL_TRIES = 5
 
 
 class SealLifted(Conflict):
-    """A twin of this generation failed and lifted the seals that this process counted on; nothing was committed."""
+    """A twin of this generation failed and unsealed the tables that this process counted on; nothing was committed."""
 
     code = "seal_lifted"
-    message = "the seal of shard {shard} was lifted by another process of this generation."
+    message = "shard {shard} was unsealed by another process of this generation."
     next_action = "Try again: the shard is sealed again."
     shard: str
 
@@ -148,7 +148,7 @@ def _seal(leader: LeaderView, intent: SealIntent, named: ShardId) -> Committed |
                 return None  # by an earlier run, or by a twin that holds it with us
         except LogTruncated:
             pass  # nobody can tell any more, and to seal it once more does no harm
-        # Sealed before it was announced: whoever did that may be about to lift it, but not any more after a commit of ours.
+        # Sealed before it was announced: whoever did that may be about to unseal it, but not any more after a commit of ours.
         head = unseal(store, head, fence, tag, since=intent.base_version).head
     return seal(store, head, named, fence, tag, since=intent.base_version)
 
@@ -181,8 +181,8 @@ def check_time(leader: LeaderView, seals: Sequence[SealIntent]) -> None:
 def sealed_during(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]) -> Iterator[None]:
     """Keep all but this process from writing to ``shards`` inside; the rows stay there.
 
-    Each table's seal is for itself, and is lifted afterwards. It only keeps others off and proves nothing: a twin, or after a while
-    another leader, may lift it. Raises CommitLost, Fenced, and as ``unseal_each`` does where nothing else failed.
+    Each table is sealed for itself, and unsealed afterwards. It only keeps others off and proves nothing: a twin, or after a while
+    another leader, may unseal it. Raises CommitLost, Fenced, and as ``unseal_each`` does where nothing else failed.
     """
     seals = announce_seals(leader, shards)
     try:
@@ -196,7 +196,7 @@ def sealed_during(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]
 
 
 def unseal_leftovers(leader: LeaderWriter, shards: Collection[ShardId] | None = None, *, but: Collection[ShardId] = ()) -> None:
-    """Lift what ``sealed_during`` left of a run that died or could not lift it, of ``shards`` (None: of all ``but`` these).
+    """Unseal what ``sealed_during`` left of a run that died or could not unseal, of ``shards`` (None: of all ``but`` these).
 
     To be asked before the intents are dropped: nothing knows of such a seal any more then. Raises as ``unseal_each`` does.
     """
@@ -205,7 +205,7 @@ def unseal_leftovers(leader: LeaderWriter, shards: Collection[ShardId] | None = 
 
 
 def unseal_each(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
-    """Unseal, then give up, so that whoever died in between is still known to hold it.
+    """Unseal before giving up the intent: if this process dies in between, recovery still sees who held the seal.
 
     Raises Fenced, MetadataMoved if others change a table's metadata again and again, CommitLost, or what the storage says, after all other
     tables are open.

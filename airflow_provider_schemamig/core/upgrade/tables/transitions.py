@@ -50,11 +50,11 @@ class Transition:
     forget: tuple[ColumnPath, ...] = ()
     #: The version at which a way back or a swap looked at the files: one that came in later makes it a ``FilesArrived`` conflict.
     checked_at: int | None = None
-    #: Of one step of many: the physical schema before the first. Whoever goes back goes back there.
+    #: Of a change in several steps: the physical schema before the first one, which a rollback restores.
     origin: Declaration | None = None
     #: What of ``changes`` comes before all else: columns that change places, which are seen from their names (``inverse``).
     swaps: int = 0
-    #: Its rules are enforced before rows are asked (``commit_changes``), so rows that come in between do not stop it.
+    #: Its rules are enforced first and all rows asked later (``commit_changes``), so a concurrent append is no conflict.
     asked_later: bool = False
     #: A way back, to CHECKs and DEFAULTs that the table had (``edit``).
     stood_before: bool = False

@@ -143,7 +143,7 @@ def cutover(
 ) -> Outcome:
     """Follow and check what is rewritten, seal, catch up, rename, swap columns of another type, and commit in one ledger append.
 
-    ``seal_seconds``: for how long writers may be locked out; after that the seals are lifted, and a next try begins anew."""
+    ``seal_seconds``: for how long writers may be locked out; after that the tables are unsealed, and a next try begins anew."""
     check_seal(seal_seconds)
 
     def ended(leader: LeaderWriter) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from airflow_provider_schemamig.operators.base import SchemamigOperator
 from airflow_provider_schemamig.task_groups.task_docs import TASK_DOCS
 from airflow_provider_schemamig.task_groups.verbs import VERBS
 from tests.support.airflow.home import DAGS, ROOT, SHIPPED
@@ -112,6 +113,12 @@ def test_parsing_imports_nothing_heavy() -> None:
 
 def test_the_plugin_is_cheap_for_the_processes_that_load_it() -> None:
     assert heavy_modules_after("import airflow_provider_schemamig.plugins.schemamig") == []
+
+
+def test_every_task_refuses_a_run_with_a_misspelt_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [task for dag in shipped(monkeypatch).values() for task in dag.tasks if isinstance(task, SchemamigOperator)]
+    assert len(tasks) > 40
+    assert all(task.only_params for task in tasks)
 
 
 def test_the_rolling_upgrade_takes_the_replicas_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,11 @@ from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.exceptions import Refused
 from airflow_provider_schemamig.hooks.schemamig import ConnectionUnusable, SchemamigHook
 from airflow_provider_schemamig.operators.alter import AlterOperator
-from airflow_provider_schemamig.operators.arguments import BadArgument, as_chunk, as_names, as_number, as_text, as_window
+from airflow_provider_schemamig.operators.arguments import BadArgument, UnknownParameter, as_chunk, as_names, as_number, as_text, as_window
 from airflow_provider_schemamig.operators.base import EnvironmentOperator
 from airflow_provider_schemamig.operators.control import ApproveOperator, PauseOperator, PostponeOperator, ThrottleOperator, UnpinOperator
 from airflow_provider_schemamig.operators.drift import AcceptOperator, AdoptOperator, RevertOperator, UnmanageOperator
-from airflow_provider_schemamig.operators.leader import ChangeOperator
+from airflow_provider_schemamig.operators.leader import ChangeOperator, ContractOperator
 from airflow_provider_schemamig.operators.ledger import BackupLedgerOperator
 from airflow_provider_schemamig.operators.read_only import FillChunksOperator, FillOperator, TailOperator
 from airflow_provider_schemamig.operators.refused import TaskRefused
@@ -70,6 +70,12 @@ ASKED: Sequence[tuple[type[EnvironmentOperator], dict[str, Any], str]] = [
     (AcceptOperator, {"release": "release", "collections": []}, "collections"),
     (AcceptOperator, {"release": "release", "collections": "[]"}, "collections"),
     (VerifyOperator, {"collections": {"flights": 1}}, "collections"),
+    (VerifyOperator, {"collections": "[]"}, "collections"),
+    (VerifyOperator, {"collections": "None"}, "collections"),
+    (PauseOperator, {"collection": "None"}, "collection"),
+    (PauseOperator, {"environment": "None"}, "environment"),
+    (ContractOperator, {"generation": "None"}, "generation"),
+    (ContractOperator, {"generation": "two"}, "generation"),
     (VerifyOperator, {"collections": 5}, "collections"),
     (AdoptOperator, {"release": "release", "tables": '{"q": "/x"}'}, "tables"),
     (AdoptOperator, {"release": "release", "tables": {"q": None}}, "tables"),
@@ -98,6 +104,23 @@ def test_what_an_operator_cannot_take_is_named(
     assert caught.value.argument == argument
 
 
+@pytest.mark.parametrize(
+    ("conf", "left_out"), [({"generatoin": 7, "environment": "x"}, ["'generatoin'"]), ({"generation": 7}, []), (None, [])]
+)
+def test_a_key_of_the_conf_that_is_no_parameter_is_named(lake: Lake, conf: dict[str, Any] | None, left_out: list[str]) -> None:
+    context = FakeRun().context()
+    context["dag"].params, context["dag_run"].conf = {"environment": "lake", "generation": None}, conf
+    for only_params in (False, True):
+        operator = PauseOperator(task_id="t", environment=lake.env.location.uri, only_params=only_params)
+        if only_params and left_out:
+            with fails_for_good(UnknownParameter) as caught:
+                operator.execute(context)
+            assert caught.value.names == left_out
+            assert caught.value.next_action.endswith("the DAG's parameters are environment, generation.")
+        else:
+            operator.execute(context)
+
+
 @pytest.mark.parametrize("environment", [None, 5, "", ["/lake"]])
 def test_an_environment_that_is_no_text_is_named(lake: Lake, environment: Any) -> None:
     with fails_for_good(ConnectionUnusable, match="URI or as an absolute path"):
@@ -112,7 +135,7 @@ def test_a_number_is_taken_as_it_is_typed(lake: Lake) -> None:
 
 
 def test_numbers_and_windows_may_be_absent() -> None:
-    assert (as_number("n", None), as_number("n", ""), as_number("n", "3"), as_number("n", 3)) == (None, None, 3, 3)
+    assert [as_number("n", value) for value in (None, "", "3", 3, 3.0, "3.0")] == [None, None, 3, 3, 3, 3]
     assert (as_window(""), as_window(None), as_window("22-6")) == (None, None, (22, 6))
 
 

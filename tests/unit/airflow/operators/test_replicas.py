@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.replication.errors import GapError
 from airflow_provider_schemamig.core.replication.model import EnvId, Pause, PauseReason, Stream, StreamSettings, StreamState
 from airflow_provider_schemamig.core.replication.replicate import Replicated
 from airflow_provider_schemamig.core.replication.restore import restore
-from airflow_provider_schemamig.core.replication.restore.restore import RestoreNotNewer
+from airflow_provider_schemamig.core.replication.restore.errors import RestoreNotNewer
 from airflow_provider_schemamig.core.replication.watch import Mismatch, StreamDue
 from airflow_provider_schemamig.hooks.schemamig import SchemamigHook
 from airflow_provider_schemamig.operators.arguments import BadArgument
@@ -111,7 +111,7 @@ def test_replicas_what_is_there_is_brought_on_the_targets_spark(core: Core) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "names"), [("", None), ([], None), ("flights, planes", ["flights", "planes"]), (["flights"], ["flights"])]
+    ("given", "names"), [("", None), (None, None), ("flights, planes", ["flights", "planes"]), (["flights"], ["flights"])]
 )
 def test_collections_come_as_a_list_or_as_one_text(core: Core, given: Any, names: Any) -> None:
     bring(collections=given).execute(CONTEXT)

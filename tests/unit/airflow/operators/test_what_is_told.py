@@ -181,7 +181,7 @@ def test_the_reason_of_a_skip_stands_before_it(verbs: FakeVerbs, context: Any, l
         (gate(), "Nothing to do: the environment is at 1.1.0."),
         (ContractOperator(task_id="t", environment=LAKE), "No hold is over."),
         (ContractOperator(task_id="t", environment=LAKE), str(in_use)),
-        (ContractOperator(task_id="t", environment=LAKE), str(busy)),
+        (ContractOperator(task_id="t", environment=LAKE), complete(str(busy), LAKE, "/dags/flights_lake")),
         (CompactOperator(task_id="t", environment=LAKE), "No file has an older schema."),
     ]
     said = []
