@@ -11,6 +11,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import has_files_of
+from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node, live_nodes
 from airflow_provider_schemamig.core.ledger.objects.preparing import Preparing, preparing
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
@@ -29,11 +30,10 @@ from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
-    NO_TABLE,
     consistent_look,
     drift_of,
+    look_at_tables,
     look_or_none,
-    read_heads,
     table_store,
 )
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import made_outside
@@ -57,10 +57,10 @@ def status(env: EnvironmentRoot) -> Status:
 
 
 def _status(env: EnvironmentRoot, state: State) -> Status:
-    heads = read_heads(env, state)
+    seen = look_at_tables(env, state)
     collections = {}
     for name in sorted(state.objects):
-        collections[name] = _collection(env, state, name, heads.get(name))
+        collections[name] = _collection(env, state, name, seen[name])
     retired = _retired(env, state)
     nodes = live_nodes(env, pendulum.now("UTC"))
     document = {
@@ -123,10 +123,10 @@ def deployment_json(state: State, generation: Generation) -> dict[str, Any]:
     }
 
 
-def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: Any) -> dict[str, Any]:
+def _collection(env: EnvironmentRoot, state: State, name: CollectionName, seen: Head | str) -> dict[str, Any]:
     item, entry = state.objects[name], state.entry(name)
-    missing = (NO_TABLE,)
-    drift = drift_of(state, name, head) if head is not None else ()
+    head = None if isinstance(seen, str) else seen
+    drift = (seen,) if isinstance(seen, str) else drift_of(state, name, seen)
     return {
         "uri": env.table_location(state.shards[item.shard].uri).uri,
         "shard": item.shard,
@@ -141,8 +141,8 @@ def _collection(env: EnvironmentRoot, state: State, name: CollectionName, head: 
         "adopted": state.shards[item.shard].adopted,
         "ahead": state.unreleased_of(name) is not None,
         "ahead_by": list(made_outside(state, name)),
-        "drift": list(drift if head is not None else missing),
-        "ways_on": options_for(env, state, name, head) if drift or head is None else [],
+        "drift": list(drift),
+        "ways_on": options_for(env, state, name, head) if drift else [],
     }
 
 

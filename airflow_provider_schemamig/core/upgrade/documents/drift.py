@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pendulum
@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.schema.delta_json import UnknownDeltaType
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import began_at, foreign_changes
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, drift_of, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, drift_of, look_at_tables, table_store
 from airflow_provider_schemamig.core.upgrade.plan.notes.stopped_writers import time_of, writer_of
 from airflow_provider_schemamig.visible import visible
 
@@ -26,16 +26,16 @@ def drift_document(env: EnvironmentRoot) -> dict[str, Any]:
     """Return the tables that are not as the ledger says. Reads every table's head, and the logs of those. Raises NoEnvironment."""
 
     def look(state: State) -> dict[str, Any]:
-        tables = list(_tables(env, state, read_heads(env, state)))
+        tables = list(_tables(env, state, look_at_tables(env, state)))
         return {"environment": env.location.uri, "ledger_version": state.version, "tables": tables}
 
     return consistent_look(LedgerReader(env).state, look, lambda found: found["tables"])
 
 
-def _tables(env: EnvironmentRoot, state: State, heads: Any) -> Iterator[dict[str, Any]]:
-    for name in sorted(state.objects):
-        head: Head | None = heads.get(name)
-        differences = (NO_TABLE,) if head is None else drift_of(state, name, head)
+def _tables(env: EnvironmentRoot, state: State, tables: Mapping[CollectionName, Head | str]) -> Iterator[dict[str, Any]]:
+    for name, seen in sorted(tables.items()):
+        head = None if isinstance(seen, str) else seen
+        differences = (seen,) if isinstance(seen, str) else drift_of(state, name, seen)
         if differences:
             yield {
                 "collection": name,

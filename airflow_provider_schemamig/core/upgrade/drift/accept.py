@@ -51,7 +51,7 @@ from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, Unknown
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import NO_TABLE, consistent_look, look_at_tables, read_heads, table_store
 from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.plan.target import check_product
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, raise_refusals
@@ -133,8 +133,10 @@ def _drifted(
     refusals: list[SchemamigError] = []
     left: list[CannotAccept] = []
     found: list[Taken] = []
-    heads = read_heads(env, state, [CollectionName(name) for name in collections] or None)
-    for name, head in sorted(heads.items()):
+    named = [CollectionName(name) for name in collections]
+    heads: Mapping[CollectionName, Head | str | None] = read_heads(env, state, named) if named else look_at_tables(env, state)
+    for name, seen in sorted(heads.items()):
+        head = None if isinstance(seen, str) else seen
         try:
             taken = _taken(env, state, name, head, named=bool(collections))
             if collections and taken is None and head is not None:
@@ -149,9 +151,16 @@ def _drifted(
     left += mistyped
     if refusals or collections or not found:
         raise_refusals([*refusals, *left])
-    gone = [name for name, head in sorted(heads.items()) if not collections and (head is None or head.is_another)]
     notes = [f"{refusal.collection} is left as it is: {refusal.message} {refusal.next_action}" for refusal in left]
-    return found, [*notes, *(f"{name} is left as it is: {NO_TABLE}, or another one (`schemamig status`)" for name in gone)]
+    gone = [(name, why) for name, seen in sorted(heads.items()) if not named and (why := _why_gone(seen)) is not None]
+    return found, [*notes, *(f"{name} is left as it is: {why} (`schemamig status`)" for name, why in gone)]
+
+
+def _why_gone(seen: Head | str | None) -> str | None:
+    """Return why there is nothing to take over of a collection, as its own table cannot be seen."""
+    if isinstance(seen, Head):
+        return "another table is in its place" if seen.is_another else None
+    return seen or NO_TABLE
 
 
 def _without_mistyped(

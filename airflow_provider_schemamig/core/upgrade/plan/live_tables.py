@@ -104,6 +104,22 @@ def _head_of(env: EnvironmentRoot, state: State, again: bool, collection: Collec
         raise
 
 
+def look_at_tables(
+    env: EnvironmentRoot, state: State, collections: Iterable[CollectionName] | None = None
+) -> Mapping[CollectionName, Head | str]:
+    """Return what ``read_heads`` does, for who shows or skips a table that has none: why in words, also where a log cannot be read."""
+    recall_heads(env)
+
+    def look(collection: CollectionName) -> Head | str:
+        try:
+            return _head_of(env, state, True, collection) or NO_TABLE
+        except (LogTruncated, LogDamaged) as damaged:
+            return damaged.message.rstrip(".")
+
+    names = list(state.objects if collections is None else collections)
+    return dict(zip(names, env.each(look, names), strict=True))
+
+
 def head_or_none(store: ReadStore) -> Head | None:
     try:
         return read_head(store)

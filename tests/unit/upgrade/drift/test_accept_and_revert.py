@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -132,16 +133,30 @@ def test_an_accept_or_revert_that_leaves_a_referred_column_empty_tells_which_key
     assert "no row is asked for FOREIGN KEY (ref) REFERENCES z of t; `schemamig verify` asks all" in " ".join(done.notes)
 
 
+def lose(table: Path) -> str:
+    shutil.rmtree(table)
+    return "no Delta table is there"
+
+
+def lose_commits(table: Path) -> str:
+    foreign.write(table, [{"id": 1}])
+    (table / "_delta_log" / f"{0:020}.json").unlink()
+    return f"version 0 of the log of file://{table} is gone"
+
+
 @pytest.mark.parametrize("others", [False, True])
-def test_an_accept_tells_of_tables_that_are_gone_as_revert_and_status_do(tmp_path: Path, others: bool) -> None:
+@pytest.mark.parametrize("loses", [lose, lose_commits])
+def test_an_accept_tells_of_tables_that_are_gone_as_status_does(tmp_path: Path, loses: Callable[[Path], str], others: bool) -> None:
     lake = two_releases(tmp_path, "CREATE TABLE u (id BIGINT); CREATE TABLE t (id BIGINT);", "CREATE TABLE u (id BIGINT);", 'removal("t")')
     folder = tmp_path / "release"
     shutil.copytree(lake.first, folder)
-    shutil.rmtree(lake.path("t"))
+    why = loses(lake.path("t"))
     if others:
         foreign.add_column(lake.path("u"), "theirs")
     done = commands.accept(lake.env, folder)
     assert [name for name, _ in done.changes] == (["u"] if others else [])
-    assert done.notes[-1] == "t is left as it is: no Delta table is there, or another one (`schemamig status`)"
+    assert done.notes[-1] == f"t is left as it is: {why} (`schemamig status`)"
     item = commands.status(lake.env).document["collections"]["t"]
+    assert item["drift"] == [why]
+    assert commands.drift_document(lake.env)["tables"][0]["differences"] == [why]
     assert [(way["way"], way["does"]) for way in item["ways_on"]] == [("unmanage", ["the collection is not managed any more"])]
