@@ -23,7 +23,7 @@ from airflow_provider_schemamig.web.process import ReadingProcess
 #: A document that is younger is shown as it is.
 FRESH_SECONDS = 2.0
 #: So long a look waits for the newest document, then it shows what is known.
-PATIENCE_SECONDS = 0.12
+WAIT_SECONDS = 0.12
 #: Older than this, what is shown says that it is stale.
 STALE_SECONDS = 15.0
 #: So long an answer may take before what is older than that says so: the first look after a while finds old documents.
@@ -105,7 +105,7 @@ class PageReader:
 
     async def look(self, place: Place, name: str, **arguments: Any) -> Look:
         """Return what is known of a document, and have it read anew if that is older than two seconds."""
-        return await self._look(place, name, arguments, PATIENCE_SECONDS)
+        return await self._look(place, name, arguments, WAIT_SECONDS)
 
     async def newest(self, place: Place, name: str, **arguments: Any) -> Look:
         """Return a document that is no older than two seconds, or the error; waits as long as an environment may take."""
@@ -149,11 +149,11 @@ class PageReader:
 
     # --- the documents ---------------------------------------------------------------------------------------------------------------
 
-    async def _look(self, place: Place, name: str, arguments: Mapping[str, Any], patience: float) -> Look:
+    async def _look(self, place: Place, name: str, arguments: Mapping[str, Any], seconds: float) -> Look:
         if place.refused is not None:
             return Look(error=place.refused.to_json())
         key = (store_key(place.location, place.options), name, json.dumps(arguments, sort_keys=True))
-        began, ends = time.time(), time.monotonic() + patience
+        began, ends = time.time(), time.monotonic() + seconds
         known = self._refreshed(place, key, name, arguments)
         while known.answered < began and (known.asked is not None or _is_due(known)) and (left := ends - time.monotonic()) > 0:
             await (_wait(known.asked, left) if known.asked is not None else asyncio.sleep(min(left, _PAUSE_SECONDS)))

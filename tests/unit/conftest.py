@@ -21,7 +21,7 @@ def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(file_lock, "_GAP_SECONDS", 0.0)
-        patch.setattr(file_lock, "_PATIENCE_SECONDS", 0.0)
+        patch.setattr(file_lock, "_WAIT_SECONDS", 0.0)
         patch.setattr(store, "CONFIRM_SECONDS", 0.0)
         yield
 

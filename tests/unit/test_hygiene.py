@@ -70,8 +70,6 @@ LARGE = {
     "airflow_provider_schemamig/cli/commands": "one file a command, named after it",
     "airflow_provider_schemamig/operators": "people's DAGs import each module by its path (contract.txt)",
 }
-#: Folders of the core whose files lie beside each other.
-FLAT = {f"airflow_provider_schemamig.core.{name}" for name in ("online.operations", "release.lint.rules")}
 #: Folders that had another name.
 GONE = {"deltalog", "elements", "handles", "shards"}
 
@@ -285,16 +283,14 @@ def _names(path: Path) -> Iterator[str]:
                 yield name
 
 
-def test_a_folder_of_the_core_with_five_files_has_layers() -> None:
-    """But for kinds beside each other, which take nothing of each other: rules of lint, operations, tasks."""
-    held = {
-        container
-        for contract in tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
-        for container in contract.get("containers", ())
-    }
-    folders = {path.parent for path in tracked() if path.suffix == ".py" and (ROOT / PRODUCT[0] / "core") in path.parents}
-    large = {folder for folder in folders if len([*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")]) >= 5}
-    assert {".".join(folder.relative_to(ROOT).parts) for folder in large} - held <= FLAT
+def test_every_folder_has_an_import_contract() -> None:
+    """Layers, or files beside each other that take nothing of each other."""
+    contracts = tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    held = {container for contract in contracts for container in contract.get("containers", ())}
+    held |= {pattern.removesuffix(".*") for contract in contracts for pattern in contract.get("modules", ()) if pattern.endswith(".*")}
+    folders = {path.parent for path in tracked() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT}
+    several = {folder for folder in folders if len([*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")]) >= 2}
+    assert {".".join(folder.relative_to(ROOT).parts) for folder in several} - held == set()
 
 
 def test_no_two_public_classes_have_one_name() -> None:

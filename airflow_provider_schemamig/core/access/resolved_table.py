@@ -10,7 +10,7 @@ from airflow_provider_schemamig.core.access.file_statistics import LogEvidence
 from airflow_provider_schemamig.core.access.read_mapping import Unfit
 from airflow_provider_schemamig.core.access.releases import Declared, declared_by, live_shard
 from airflow_provider_schemamig.core.access.rewritten import seen_from
-from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, another_table, look_at_head
+from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, another_table, look_or_none
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Shard
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
@@ -104,7 +104,7 @@ def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName,
         if shard is None:
             return Resolution(declared, None, state)
         store = env.table_store(shard.uri, shard.table_id)
-        head = _head_or_none(store)
+        head = look_or_none(store)
         if head is None or head.is_another or head.sealed_for is not None:
             again = ledger.state()
             now = live_shard(again, collection, declared.shard)
@@ -117,13 +117,6 @@ def look(env: EnvironmentRoot, ledger: LedgerReader, collection: CollectionName,
             raise another_table(store, head, collection)
         return Resolution(declared, _place(env, state, declared, shard, store, head), state)
     raise ShardMoving(collection=collection, seconds=0)
-
-
-def _head_or_none(store: ReadStore) -> Head | None:
-    try:
-        return look_at_head(store)
-    except TableMissing:
-        return None
 
 
 def _place(env: EnvironmentRoot, state: State, declared: Declared, shard: Shard, store: ReadStore, head: Head) -> PinnedTable:

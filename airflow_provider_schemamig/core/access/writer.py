@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: A cut-over seals for seconds, and its seal has a deadline of a minute.
-SEAL_PATIENCE_SECONDS = 90.0
+SEAL_WAIT_SECONDS = 90.0
 #: How delta-rs begins to say that a row breaks a CHECK or a NOT NULL.
 _INVALID = "Invalid data found"
 #: How often another writer may be first.
@@ -170,14 +170,14 @@ class Writer(Handle):
 
     def _unsealed(self) -> Resolution:
         """Return the collection once no cut-over holds it. Raises ShardMoving if one does for too long."""
-        until = time.monotonic() + SEAL_PATIENCE_SECONDS
+        until = time.monotonic() + SEAL_WAIT_SECONDS
         pause = 0.05
         while True:
             seen = self._look()
             if seen.place is None or seen.place.head.sealed_for is None:
                 return seen
             if time.monotonic() > until:
-                raise ShardMoving(collection=self.collection, seconds=SEAL_PATIENCE_SECONDS)
+                raise ShardMoving(collection=self.collection, seconds=SEAL_WAIT_SECONDS)
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
 #: A holder that takes longer (stopped, or deciding on a Spark job) does not hold up the others.
-_PATIENCE_SECONDS = 2.0
+_WAIT_SECONDS = 2.0
 #: Left free after each turn, and polled in: longer than a poll, so that whoever waits gets in.
 _GAP_SECONDS = 0.002
 #: So many appends of one process, each begun soon after the last one ended, are more than any command makes. From there on one gap in so
@@ -51,7 +51,7 @@ def writing_lock(env: EnvironmentRoot) -> Iterator[None]:
 
 
 def _take(descriptor: int) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

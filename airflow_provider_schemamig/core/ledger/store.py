@@ -38,7 +38,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 T = TypeVar("T")
 
 #: How long ``transact`` tries again on conflicts. Eight racing writers make about 20 appends a second, unfairly.
-CONFLICT_PATIENCE_SECONDS = 30.0
+CONFLICT_WAIT_SECONDS = 30.0
 #: How often one append is sent to an empty slot when the store gives no clear answer.
 _SENDS = 3
 _LONGEST_PAUSE_SECONDS = 0.1
@@ -257,9 +257,9 @@ class LedgerWriter(LedgerReader):
         return self.patiently(attempt)
 
     def patiently(self, attempt: Callable[[], T]) -> T:
-        """Make an ``attempt`` under the machine's lock, once more after every conflict, for ``CONFLICT_PATIENCE_SECONDS``."""
+        """Make an ``attempt`` under the machine's lock, once more after every conflict, for ``CONFLICT_WAIT_SECONDS``."""
         self.opened.streak.leave_gap(self.env)
-        deadline = time.monotonic() + CONFLICT_PATIENCE_SECONDS
+        deadline = time.monotonic() + CONFLICT_WAIT_SECONDS
         tries = 0
         while True:
             tries += 1

@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.transfer.file_rewrite import Rewriting, Rew
 from airflow_provider_schemamig.core.transfer.file_subset import partition_of, rows_in_files
 
 #: How often over the files that were due at first may be rewritten before somebody should look: Delta's own guard of this kind has 3, too.
-_PATIENCE = 3
+_MOST_TIMES = 3
 
 FileGroups = tuple[tuple[RawAction, ...], ...]
 
@@ -104,7 +104,7 @@ class Effort:
 
     def check(self, fill: Fill, collection: CollectionName) -> None:
         """Raise BackfillStarved if more was rewritten than it should ever take. Ask while something is still due."""
-        if self.rewritten > _PATIENCE * self.first:
+        if self.rewritten > _MOST_TIMES * self.first:
             raise BackfillStarved(collection=collection, column=fill.column, first=self.first, rewritten=self.rewritten)
 
 

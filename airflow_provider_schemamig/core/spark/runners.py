@@ -184,10 +184,10 @@ def connect_session(url: str) -> SparkSession:
     with quiet_pyspark():
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        from airflow_provider_schemamig.core.spark.patience import Patience
+        from airflow_provider_schemamig.core.spark.connect_retries import ConnectRetryPolicy
 
         session = ConnectSession.builder.remote(url).create()
-    session.client.set_retry_policies([Patience()])
+    session.client.set_retry_policies([ConnectRetryPolicy()])
     return session  # type: ignore[return-value]
 
 

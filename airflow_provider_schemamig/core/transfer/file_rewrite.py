@@ -29,11 +29,10 @@ from airflow_provider_schemamig.core.delta.commit.append import Appended, Entry,
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag, label_of
 from airflow_provider_schemamig.core.delta.commit.fence import Fence, Fenced
 from airflow_provider_schemamig.core.delta.commit.scratch import listed
-from airflow_provider_schemamig.core.delta.features import new_protocol
+from airflow_provider_schemamig.core.delta.features import needed_features, new_protocol
 from airflow_provider_schemamig.core.delta.log.head import Head, check_goes_on
 from airflow_provider_schemamig.core.delta.metadata.clustering import clustering_domain
 from airflow_provider_schemamig.core.delta.names import MAPPING_ID, PHYSICAL_NAME, fields_in
-from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, CollectionName, Generation, quote
 from airflow_provider_schemamig.core.schema.delta_json import VARCHAR_KEY

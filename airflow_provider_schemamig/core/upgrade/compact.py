@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.fence import check_fence
 from airflow_provider_schemamig.core.delta.log.files import batches
-from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_or_none
 from airflow_provider_schemamig.core.ledger.rows import CompactionIntent, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update
@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.transfer.schema_age import SchemaAge, schem
 from airflow_provider_schemamig.core.transfer.throttle import BATCH_BYTES, BATCH_FILES, BatchSize, Pace
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, Outcome
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import asked_for, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 
 #: Writers that are faster than us each time: give up after so many, the next run goes on.

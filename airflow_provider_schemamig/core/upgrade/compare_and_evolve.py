@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.log.head import head_at, read_head
+from airflow_provider_schemamig.core.delta.log.head import head_at, head_or_none, read_head
 from airflow_provider_schemamig.core.delta.metadata.edit import edit
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Intent, IntentKind, Object, SchemaEntry, UnreleasedChange
@@ -35,7 +35,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter, keep_fences, lead, no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NeverAgreed, ShardMissing, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_after
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, known, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, is_in_place, known, table_store
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import unreleased_change
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions
 from airflow_provider_schemamig.exceptions import Refusal

@@ -11,7 +11,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import has_files_of
-from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.log.head import Head, look_or_none
 from airflow_provider_schemamig.core.ledger.objects.nodes import Node, live_nodes
 from airflow_provider_schemamig.core.ledger.objects.preparing import Preparing, preparing
 from airflow_provider_schemamig.core.ledger.rows import Control, DeploymentState, Hold, Pin, Progress, Shard, ShardState
@@ -29,13 +29,7 @@ from airflow_provider_schemamig.core.upgrade.context.controls import hours_of, l
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
-    consistent_look,
-    drift_of,
-    look_at_tables,
-    look_or_none,
-    table_store,
-)
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, drift_of, look_at_tables, table_store
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import made_outside
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.features import with_features
+from airflow_provider_schemamig.core.delta.features import needed_features, with_features
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering, clustering_domain
-from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.names import quote
 from airflow_provider_schemamig.core.schema import changes as c
 from airflow_provider_schemamig.core.schema.model import Array, Check, DataType, Declaration, Field, Primitive, Struct

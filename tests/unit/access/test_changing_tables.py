@@ -108,7 +108,7 @@ def test_a_seal_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_seal_that_stays_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "SEAL_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(writers, "SEAL_WAIT_SECONDS", 0.1)
     sealed(lake)
     with pytest.raises(ShardMoving) as moving:
         lake.env.writer("t").append(batch(id=[1]))

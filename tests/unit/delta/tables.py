@@ -12,9 +12,8 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.actions import RawAction, encode_actions
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
-from airflow_provider_schemamig.core.delta.features import new_protocol
+from airflow_provider_schemamig.core.delta.features import needed_features, new_protocol
 from airflow_provider_schemamig.core.delta.log.listing import commit_key
-from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, Generation, ShardId
 from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.delta_json import declaration_from_delta, field_to_delta

@@ -326,7 +326,7 @@ def test_transact_decides_again_on_what_is_true_then(writer: LedgerWriter) -> No
 
 
 def test_transact_gives_up_in_time(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CONFLICT_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(store, "CONFLICT_WAIT_SECONDS", 0.2)
     with pytest.raises(LedgerConflict) as caught:
         writer.transact(racing_first(LedgerWriter(writer.env), 10_000))
     assert caught.value.tries > 1

@@ -10,14 +10,13 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.commit.append import Entry, append
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
-from airflow_provider_schemamig.core.delta.features import new_protocol
+from airflow_provider_schemamig.core.delta.features import needed_features, new_protocol
 from airflow_provider_schemamig.core.delta.log.head import Head, TableMissing, look_at_head, remember
 from airflow_provider_schemamig.core.delta.log.listing import LOG
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, check_clustering, clustering_domain
 from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed, layout_faults
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState, validate
 from airflow_provider_schemamig.core.delta.names import unenforced_not_nulls
-from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.schema.delta_json import field_to_delta
 from airflow_provider_schemamig.core.schema.delta_rules.property_values import check_property, check_retentions

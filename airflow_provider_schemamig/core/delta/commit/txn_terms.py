@@ -1,7 +1,7 @@
 """Transaction identifiers whose holders can be turned away.
 
-Delta lets a statement through if its transaction version is above the last one of its application id. A process that paused can so still
-commit under its old id, even if the table was sealed, replaced, or got the same rows meanwhile. To turn such processes away the id is
+Delta lets a statement through if its transaction version is above the last one of its application id. A process that paused can therefore
+still commit under its old id, even if the table was sealed, replaced, or got the same rows meanwhile. To turn such processes away the id is
 *closed*: one commit gives it the highest version there is. The count goes on, where it was, under the id of the next *term*.
 
 When a stream moves to another table its term moves with it, so terms order the moves.

@@ -37,7 +37,9 @@ __all__ = [
     "LogTruncated",
     "TableMissing",
     "another_table",
+    "head_or_none",
     "look_at_head",
+    "look_or_none",
     "read_head",
     "table_exists",
 ]
@@ -339,3 +341,18 @@ def _look_at(store: ReadStore, files: LogFiles, version: int, found: _Search) ->
         return False
     found.take(read_checkpoint(store, checkpoint))
     return True
+
+
+def head_or_none(store: ReadStore) -> Head | None:
+    try:
+        return read_head(store)
+    except TableMissing:
+        return None
+
+
+def look_or_none(store: ReadStore) -> Head | None:
+    """Return what ``head_or_none`` does, but also the head of another table than the one known to lie there, which says so."""
+    try:
+        return look_at_head(store)
+    except TableMissing:
+        return None

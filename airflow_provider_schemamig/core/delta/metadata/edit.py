@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
-from airflow_provider_schemamig.core.delta.features import effective_features, with_features
+from airflow_provider_schemamig.core.delta.features import effective_features, needed_features, with_features
 from airflow_provider_schemamig.core.delta.metadata import columns, table
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering
 from airflow_provider_schemamig.core.delta.metadata.editor import MetadataDraft, open_draft
 from airflow_provider_schemamig.core.delta.metadata.forbidden import RefusedByDelta, check_allowed, forbids_now
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
-from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX, SEAL_PREFIX, ColumnPath
 from airflow_provider_schemamig.core.schema import changes as c

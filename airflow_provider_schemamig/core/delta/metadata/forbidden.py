@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.features import atomic_types
 from airflow_provider_schemamig.core.delta.metadata.clustering import WITH_BOUNDS, has_bounds
 from airflow_provider_schemamig.core.delta.names import MAPPING_ID, PHYSICAL_NAME, fields_in, physical_name, structs_in
-from airflow_provider_schemamig.core.delta.needs import atomic_types
 from airflow_provider_schemamig.core.delta.properties import CONSTRAINT, STATS_COLUMNS, is_mapped, is_on, name_parts, stats_columns
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import (
     CHANGE_DATA_FEED,

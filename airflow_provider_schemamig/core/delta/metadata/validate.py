@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_schemamig.core.delta.actions import RawAction
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
-from airflow_provider_schemamig.core.delta.features import effective_features, missing_features, protocol_faults
+from airflow_provider_schemamig.core.delta.features import effective_features, missing_features, needed_features, protocol_faults
 from airflow_provider_schemamig.core.delta.metadata.clustering import FEATURES, Clustering, leaves
 from airflow_provider_schemamig.core.delta.names import (
     MAPPING_ID,
@@ -22,7 +22,6 @@ from airflow_provider_schemamig.core.delta.names import (
     physical_name,
     structs_in,
 )
-from airflow_provider_schemamig.core.delta.needs import needed_features
 from airflow_provider_schemamig.core.delta.properties import MAPPING_MAX_ID, is_mapped
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import TYPE_CHANGES

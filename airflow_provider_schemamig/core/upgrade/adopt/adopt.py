@@ -19,7 +19,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.delta.features import check_writable
-from airflow_provider_schemamig.core.delta.log.head import another_table
+from airflow_provider_schemamig.core.delta.log.head import another_table, look_or_none
 from airflow_provider_schemamig.core.ledger.existence import require_environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.numbers import next_epoch, next_generation
@@ -58,7 +58,7 @@ from airflow_provider_schemamig.core.upgrade.adopt.adoptable import (
 )
 from airflow_provider_schemamig.core.upgrade.context.context import no_open_deployment, no_open_hold
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places, table_store
 from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Commit

@@ -14,6 +14,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, Fence, newest_fence, put_fence
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
+from airflow_provider_schemamig.core.delta.log.head import look_or_none
 from airflow_provider_schemamig.core.ledger.errors import LedByAnother
 from airflow_provider_schemamig.core.ledger.leadership import Leadership, check_authority, overtaken
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
@@ -31,7 +32,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, UnknownCollection, UnknownGeneration, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import hold_json, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import hold_in_the_way, hold_open
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import TableEvolution
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, EvolutionStage, Stage

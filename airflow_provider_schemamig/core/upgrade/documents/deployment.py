@@ -13,6 +13,7 @@ from typing import Any
 
 import pendulum
 
+from airflow_provider_schemamig.core.delta.log.head import look_or_none
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Intent, IntentKind, Progress
@@ -31,7 +32,7 @@ from airflow_provider_schemamig.core.upgrade.documents.history import entry_json
 from airflow_provider_schemamig.core.upgrade.documents.pace import authored, pace_json
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.status import control_json, deployment_json, leader_json

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit import commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import fence_txns
 from airflow_provider_schemamig.core.delta.features import check_writable
-from airflow_provider_schemamig.core.delta.log.head import Head, another_table, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, another_table, look_or_none, read_head
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, DriftRevertIntent, Intent, IntentKind
 from airflow_provider_schemamig.core.ledger.state import State
@@ -38,7 +38,7 @@ from airflow_provider_schemamig.core.upgrade.errors import ShardMissing, WrongSt
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_of
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import why_held
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import known, table_store
 from airflow_provider_schemamig.core.upgrade.plan.notes.unasked_keys import unasked_keys
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned

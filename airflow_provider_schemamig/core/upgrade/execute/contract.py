@@ -16,6 +16,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.seal import unseal
 from airflow_provider_schemamig.core.delta.features import CatalogManagedTable, UnsupportedFeature
+from airflow_provider_schemamig.core.delta.log.head import head_or_none, look_or_none
 from airflow_provider_schemamig.core.delta.metadata.errors import ColumnInUse
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Hold, HoldState, Intent, IntentKind, Pin, SchemaEntry, Shard
@@ -40,7 +41,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import (
     without,
 )
 from airflow_provider_schemamig.core.upgrade.plan.holds.rules import holds_in_use
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, head_or_none, is_another, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_found, is_another, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.pins import pins_of, release_pin
 from airflow_provider_schemamig.core.upgrade.tables.transitions import Transition, commit_transitions

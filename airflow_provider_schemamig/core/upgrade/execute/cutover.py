@@ -17,7 +17,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.seal import seal_name
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import Head, head_at, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_at, head_or_none, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     BuildingShard,
     IntentKind,
@@ -51,7 +51,7 @@ from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import c
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.column_names import added_in_place, names_after
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_in_place, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import check_built, new_shard
 from airflow_provider_schemamig.core.upgrade.prepare.refill import (
     check_closed,

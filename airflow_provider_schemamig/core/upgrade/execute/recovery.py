@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, commit_changes
 from airflow_provider_schemamig.core.delta.commit.fence import Fenced, put_fence
 from airflow_provider_schemamig.core.delta.commit.seal import seal, seal_name, unseal
-from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, look_or_none, read_head
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Element, Intent, IntentKind, ShardState, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Drop, Put, Update, one_each
@@ -34,14 +34,7 @@ from airflow_provider_schemamig.core.upgrade.errors import DriftFound
 from airflow_provider_schemamig.core.upgrade.plan.column_names import names_kept, names_of, names_recorded
 from airflow_provider_schemamig.core.upgrade.plan.columns.added_again import as_on_table
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import (
-    check_not_exchanged,
-    is_done,
-    is_in_place,
-    look_or_none,
-    shown,
-    table_store,
-)
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, is_done, is_in_place, shown, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.tables.change_log import record_taken_back
 from airflow_provider_schemamig.core.upgrade.tables.column_swap import SwapBack, fill_old_column, retry_on_new_files

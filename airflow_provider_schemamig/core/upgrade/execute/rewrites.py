@@ -27,8 +27,8 @@ from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
-from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, Copying, begin_anew, check_source
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all, key_violations
+from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, STARTS, CopyContext, begin_anew, check_source
+from airflow_provider_schemamig.core.upgrade.prepare.fill import FillContext, build_all, key_violations
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import TAIL, copied_version, forward_transfer, row_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
@@ -81,7 +81,7 @@ def _completed(leader: LeaderWriter, stage: Copy, jobs: Callable[[], JobRunner])
     row = row_of(leader.state, leader.deployment, stage.collection)
     if row.filled_rows is None:
         leader.results += build_all(
-            Filling(leader.env, leader.ledger, leader.deployment, leader.plan, jobs, leader.listen), [stage.collection]
+            FillContext(leader.env, leader.ledger, leader.deployment, leader.plan, jobs, leader.listen), [stage.collection]
         )
         leader.refresh()
         row = row_of(leader.state, leader.deployment, stage.collection)
@@ -95,7 +95,7 @@ def _follow(leader: LeaderWriter, stage: Copy, jobs: Callable[[], JobRunner]) ->
     """
     for start in range(1, STARTS + 1):
         row, runner = _completed(leader, stage, jobs), jobs()
-        copying = Copying(leader.env, leader.ledger, leader.deployment, stage, runner, leader.listen)
+        copying = CopyContext(leader.env, leader.ledger, leader.deployment, stage, runner, leader.listen)
         try:
             with _unless_given_up(leader, stage, row.shard):
                 return again(lambda: _near_and_checked(leader, stage, runner))  # noqa: B023 - called right here

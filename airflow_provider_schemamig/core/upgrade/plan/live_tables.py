@@ -7,7 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
-from airflow_provider_schemamig.core.delta.log.head import Head, LogDamaged, LogTruncated, TableMissing, known_head, look_at_head, read_head
+from airflow_provider_schemamig.core.delta.log.head import (
+    Head,
+    LogDamaged,
+    LogTruncated,
+    TableMissing,
+    known_head,
+    look_at_head,
+    look_or_none,
+)
 from airflow_provider_schemamig.core.delta.names import fields_in, physical_name
 from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_heads
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
@@ -18,7 +26,7 @@ from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differ
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
 from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
-from airflow_provider_schemamig.core.storage import Location, ReadStore, Store
+from airflow_provider_schemamig.core.storage import Location, Store
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import DriftFound, NamesUnderWay, UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.column_names import added_in_place, exchanged, known_names
@@ -118,21 +126,6 @@ def look_at_tables(
 
     names = list(state.objects if collections is None else collections)
     return dict(zip(names, env.each(look, names), strict=True))
-
-
-def head_or_none(store: ReadStore) -> Head | None:
-    try:
-        return read_head(store)
-    except TableMissing:
-        return None
-
-
-def look_or_none(store: ReadStore) -> Head | None:
-    """Return what ``head_or_none`` does, but also the head of another table than the one known to lie there, which says so."""
-    try:
-        return look_at_head(store)
-    except TableMissing:
-        return None
 
 
 def is_another(env: EnvironmentRoot, shard: Shard) -> bool:

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.create import create_table
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import newest_of_ours, rows_changed_since
-from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import head_or_none, read_head
 from airflow_provider_schemamig.core.delta.log.listing import LOG
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.storage.own_places import shard_folder, sha
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.errors import NotBuilt
 from airflow_provider_schemamig.core.upgrade.plan.errors import InsideTable
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy
 from airflow_provider_schemamig.exceptions import raise_refusals

@@ -48,7 +48,7 @@ LOST = (SourceVacuumed, ChangeDataMissing, LogTruncated, CopyTooOld, TargetDiver
 
 
 @dataclass(frozen=True)
-class Copying:
+class CopyContext:
     """What the read-only work on one rewrite has in hand."""
 
     env: EnvironmentRoot
@@ -59,7 +59,7 @@ class Copying:
     listen: Listener
 
 
-def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
+def copy_rows(copying: CopyContext, check: Callable[[State], None]) -> StageResult:
     """Copy, or go on with it; ``check`` looks at the complete copy and raises what is wrong with its rows.
 
     Raises CardinalityChanged, DriftFound, and what Spark finds in the rows (BadValue, ConstraintViolated).
@@ -77,7 +77,7 @@ def copy_rows(copying: Copying, check: Callable[[State], None]) -> StageResult:
     raise AssertionError("unreachable")
 
 
-def _copy(copying: Copying, state: State, row: BuildingShard, check: Callable[[State], None], started: float) -> StageResult:
+def _copy(copying: CopyContext, state: State, row: BuildingShard, check: Callable[[State], None], started: float) -> StageResult:
     stage, deployment = copying.stage, copying.deployment
     transfer = forward_transfer(state, deployment, stage, COPY)
     version = copied_version(state, deployment, stage)
@@ -97,7 +97,7 @@ def _copy(copying: Copying, state: State, row: BuildingShard, check: Callable[[S
     return StageResult("copy", stage.collection, head.version, seconds)
 
 
-def follow(copying: Copying) -> StageResult | None:
+def follow(copying: CopyContext) -> StageResult | None:
     """Follow the source for one round: everything committed to it until now. None if there was nothing. The copy must be complete."""
     started = time.monotonic()
     state, stage = copying.ledger.state(), copying.stage
@@ -128,7 +128,7 @@ def is_behind(env: EnvironmentRoot, state: State, deployment: Deployment, stage:
     return head.version > reached.at and head.sealed_for is None
 
 
-def _tell_how_far(copying: Copying, state: State, versions: int, rows: int) -> None:
+def _tell_how_far(copying: CopyContext, state: State, versions: int, rows: int) -> None:
     """Write into the ledger how far the tail is, and when, as each round is a process of its own in Airflow."""
     collection, generation, now = copying.stage.collection, copying.deployment.generation, pendulum.now("UTC")
     row = Progress(collection, generation, "tail", "versions", versions, versions, rows, now, now)
@@ -217,7 +217,7 @@ def unless_over(ledger: LedgerReader, generation: Generation, collection: Collec
     return state
 
 
-def _begun(copying: Copying) -> State:
+def _begun(copying: CopyContext) -> State:
     """Return the versions that the copy reads, chosen once and written down before the first batch; and its table. Raises NamesUnderWay."""
     stage, deployment = copying.stage, copying.deployment
 
@@ -239,7 +239,7 @@ def _begun(copying: Copying) -> State:
     return state
 
 
-def _record(copying: Copying, row: BuildingShard) -> None:
+def _record(copying: CopyContext, row: BuildingShard) -> None:
     """Write down that the copy is complete, unless a twin began anew."""
 
     def decide(state: State) -> Sequence[Update]:

@@ -1,4 +1,4 @@
-"""Filling replacement shards on Spark, exactly once a fill number."""
+"""FillContext replacement shards on Spark, exactly once a fill number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
 from airflow_provider_schemamig.core.delta.commit.fence import EPOCH_STRIDE, newest_fence
-from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.delta.log.head import head_or_none, read_head
 from airflow_provider_schemamig.core.jsonable import canonical
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard, Deployment, DeploymentState
@@ -31,11 +31,11 @@ from airflow_provider_schemamig.core.transfer.errors import StepAlreadyMade
 from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.errors import DataViolation, SparkNotGiven, WrongState
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, fence_of, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_names, fence_of, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build, Copy, Stage
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, NO_EPOCH, make_table, moved_inputs, record_fill, replacement_key
-from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, begin_anew, copy_rows, unless_over
+from airflow_provider_schemamig.core.upgrade.prepare.copy import CopyContext, begin_anew, copy_rows, unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.declared_types import shown_as_declared
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
@@ -50,7 +50,7 @@ def without_spark() -> JobRunner:
 
 
 @dataclass(frozen=True)
-class Filling:
+class FillContext:
     """What the work on a deployment's new shards has in hand. ``epoch``: the leader's, or NO_EPOCH before promotion."""
 
     env: EnvironmentRoot
@@ -63,11 +63,11 @@ class Filling:
     #: What is read is sealed for the shards that are filled: no others are begun now.
     is_sealed: bool = False
 
-    def copying(self, stage: Copy) -> Copying:
-        return Copying(self.env, self.ledger, self.deployment, stage, self.jobs(), self.listen)
+    def copying(self, stage: Copy) -> CopyContext:
+        return CopyContext(self.env, self.ledger, self.deployment, stage, self.jobs(), self.listen)
 
 
-def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
+def build_all(filling: FillContext, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     """Fill replacements and copy rewrites of ``collections``; one result each, but for what a twin had committed meanwhile.
 
     Raises WrongState where the generation was given up meanwhile, whatever was met in its tables then.
@@ -93,12 +93,12 @@ def build_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[
     return tuple(found)
 
 
-def _copy_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
+def _copy_all(filling: FillContext, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     copies = {stage.collection: stage for stage in filling.plan.of_kind(Copy)}
     return tuple(_copy(filling.copying(copies[name])) for name in collections)
 
 
-def _copy(copying: Copying) -> StageResult:
+def _copy(copying: CopyContext) -> StageResult:
     stage, jobs = copying.stage, copying.jobs
 
     def check(state: State) -> None:
@@ -108,7 +108,7 @@ def _copy(copying: Copying) -> StageResult:
     return copy_rows(copying, check)
 
 
-def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
+def fill_all(filling: FillContext, collections: Sequence[CollectionName]) -> tuple[StageResult, ...]:
     """Fill (or fill again) the replacement shards of ``collections``; returns one result each. While it is paused, it waits."""
     results = []
     env, listen = filling.env, filling.listen
@@ -125,7 +125,7 @@ def fill_all(filling: Filling, collections: Sequence[CollectionName]) -> tuple[S
     return tuple(results)
 
 
-def fill(filling: Filling, build: Build) -> tuple[StageResult, int]:
+def fill(filling: FillContext, build: Build) -> tuple[StageResult, int]:
     """Fill (or fill again) one replacement shard, now; returns the result and how many rows it has.
 
     Raises WrongState if the generation was given up or committed meanwhile, DataViolation.
@@ -139,7 +139,7 @@ def fill(filling: Filling, build: Build) -> tuple[StageResult, int]:
     return StageResult("fill", build.collection, int(done["table_version"]), time.monotonic() - started), int(done["rows"])
 
 
-def _filled(filling: Filling, build: Build) -> dict[str, Any]:
+def _filled(filling: FillContext, build: Build) -> dict[str, Any]:
     env, jobs = filling.env, filling.jobs()
     state, row, epoch = _open_shard(filling, build)
     done = _fill(env, state, row, build, epoch, jobs)
@@ -150,7 +150,7 @@ def _filled(filling: Filling, build: Build) -> dict[str, Any]:
     return done
 
 
-def _open_shard(filling: Filling, build: Build) -> tuple[State, BuildingShard, Epoch]:
+def _open_shard(filling: FillContext, build: Build) -> tuple[State, BuildingShard, Epoch]:
     """Return the shard to fill, and in which epoch: another one, if this one takes no fill any more. Under a seal, which names the shard,
     that raises StepAlreadyMade.
 
@@ -237,7 +237,7 @@ def violation_of(item: Mapping[str, Any]) -> DataViolation:
 
 
 #: What runs the stages that come before promotion.
-BUILDERS: Mapping[type[Stage], Callable[[Filling, Sequence[CollectionName]], tuple[StageResult, ...]]] = {
+BUILDERS: Mapping[type[Stage], Callable[[FillContext, Sequence[CollectionName]], tuple[StageResult, ...]]] = {
     Build: fill_all,
     Copy: _copy_all,
 }

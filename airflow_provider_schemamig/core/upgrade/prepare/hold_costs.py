@@ -10,6 +10,7 @@ from typing import Any
 from airflow_provider_schemamig.core.delta.actions import size_bytes
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
+from airflow_provider_schemamig.core.delta.log.head import look_or_none
 from airflow_provider_schemamig.core.ledger.rows import Hold
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, ShardId
@@ -17,7 +18,7 @@ from airflow_provider_schemamig.core.schema.model import Array, DataType, Declar
 from airflow_provider_schemamig.core.schema.paths import slot_at
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import dropped_paths, hold_json, live_collection, retired_by
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 
 #: A value's bytes, about, where its type tells; a text's and a binary's are a guess, and so is how many an array or a map has.
 _WIDTHS = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "bigint": 8, "double": 8}

@@ -34,7 +34,7 @@ from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Cr
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, built, inside_tables, unfilled
 from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim, other_hold
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
+from airflow_provider_schemamig.core.upgrade.prepare.fill import FillContext, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
 from airflow_provider_schemamig.core.upgrade.prepare.log_stores import unsafe_writers
@@ -145,7 +145,7 @@ def preflight_plan(
     listen(Event("claim", note=f"generation {deployment.generation}, plan {deployment.plan_digest[:12]}"))
     state = build_shards(env, ledger, deployment, planned.plan, listen)
     todo = unfilled(state, deployment, planned.plan)
-    filled = build_all(Filling(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
+    filled = build_all(FillContext(env, ledger, deployment, planned.plan, jobs, listen), todo) if fill else ()
     uri = write_report(env, deployment, report)
     detail = f"plan {deployment.plan_digest[:12]}"
     append_history(env, HistoryEntry.ended("preflight", began_at, generation=deployment.generation, detail=detail))

@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import names_under_way, table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Build
 from airflow_provider_schemamig.core.upgrade.prepare.build import FILL, last_fill, moved_inputs, stale_fills
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, fill, fill_all, takes_fills
+from airflow_provider_schemamig.core.upgrade.prepare.fill import FillContext, Jobs, fill, fill_all, takes_fills
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 
 
@@ -154,5 +154,5 @@ def _is_readable(leader: LeaderView, build: Build) -> bool:
     return not any(names_under_way(leader.state, name, head) for name, head in heads)
 
 
-def _filling(leader: LeaderWriter, jobs: Jobs) -> Filling:
-    return Filling(leader.env, leader.ledger, leader.deployment, leader.plan, jobs, leader.listen, leader.epoch)
+def _filling(leader: LeaderWriter, jobs: Jobs) -> FillContext:
+    return FillContext(leader.env, leader.ledger, leader.deployment, leader.plan, jobs, leader.listen, leader.epoch)

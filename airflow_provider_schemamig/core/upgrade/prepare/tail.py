@@ -13,15 +13,15 @@ from airflow_provider_schemamig.core.transfer.throttle import Pace
 from airflow_provider_schemamig.core.upgrade.context.context import StageResult, deployment_of
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, unfilled
-from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, Copying, begin_anew, follow, was_begun_anew
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, build_all
+from airflow_provider_schemamig.core.upgrade.prepare.copy import LOST, CopyContext, begin_anew, follow, was_begun_anew
+from airflow_provider_schemamig.core.upgrade.prepare.fill import FillContext, build_all
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Between two rounds. A round of nothing costs a look at the log; one that is small costs Spark a few seconds.
 ROUND_SECONDS = 10.0
 
 
-def follow_while_claimed(filling: Filling, collections: Sequence[str] | None, *, once: bool) -> tuple[StageResult, ...]:
+def follow_while_claimed(filling: FillContext, collections: Sequence[str] | None, *, once: bool) -> tuple[StageResult, ...]:
     """Follow the rewritten ``collections`` (None: all), round after round, until the generation is promoted, rejected or given up; or one
     round."""
     stages = [stage for stage in filling.plan.of_kind(Copy) if collections is None or stage.collection in collections]
@@ -43,7 +43,7 @@ def _goes_on(ledger: LedgerReader, deployment: Deployment) -> bool:
     return deployment_of(ledger.state(), deployment.generation).may_be_promoted
 
 
-def _round(filling: Filling, copying: Copying) -> StageResult | None:
+def _round(filling: FillContext, copying: CopyContext) -> StageResult | None:
     row = copying.ledger.state().replacements.get(replacement_key(copying.stage.collection, copying.deployment))
     if row is None:
         return None  # given up just now

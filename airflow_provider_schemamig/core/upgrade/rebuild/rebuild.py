@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_or_none
 from airflow_provider_schemamig.core.ledger.errors import NumbersExhausted
 from airflow_provider_schemamig.core.ledger.existence import require_free_place
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history, detail_of
@@ -37,7 +37,7 @@ from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.adopt.adopt import AdoptedRelease, adopted_rows
 from airflow_provider_schemamig.core.upgrade.adopt.adoptable import FoundTable, given_tables
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, live_places
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
 from airflow_provider_schemamig.core.upgrade.rebuild import errors as e
 from airflow_provider_schemamig.core.upgrade.rebuild.ends import AuditedEnds, CleanedUp, ReleaseCommit, last_release_commit, shown_ends
 from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.features import check_writable
-from airflow_provider_schemamig.core.delta.log.head import Head, another_table, look_at_head
+from airflow_provider_schemamig.core.delta.log.head import Head, another_table, look_at_head, look_or_none
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, IntentKind, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, Generation, ShardId, check_label
@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableForgets, OldTableMissing, RollbackLogGone
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, look_or_none, may_be_renamed, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, may_be_renamed, table_store
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pendulum
 
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import head_or_none
 from airflow_provider_schemamig.core.ledger.rows import Deployment
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ShardId
@@ -14,7 +15,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Replace, Rewrite
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute
 from airflow_provider_schemamig.core.upgrade.context.context import plan_of
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
 from airflow_provider_schemamig.core.upgrade.rollback.rewrites import rows_since_commit

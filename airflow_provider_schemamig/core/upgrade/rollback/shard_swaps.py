@@ -12,7 +12,7 @@ from types import MappingProxyType
 from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_or_none, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     Hold,
     HoldState,
@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.storage import Store
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import SourceTouched
 from airflow_provider_schemamig.core.upgrade.execute.stream_checkpoints import txns_to_unseal
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key, shard_of_new
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from airflow_provider_schemamig.core.delta.log.commits import may_have_files_since
+from airflow_provider_schemamig.core.delta.log.head import head_or_none
 from airflow_provider_schemamig.core.ledger.rows import Intent, IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.schema.changes import SetDefault
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import head_or_none, is_done, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_done, table_store
 from airflow_provider_schemamig.core.upgrade.tables.errors import RollbackUnfinished
 from airflow_provider_schemamig.core.upgrade.tables.inverse import InverseChanges, after_inverse, column_swaps, inverse_changes
 

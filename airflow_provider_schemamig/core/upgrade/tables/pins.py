@@ -20,7 +20,7 @@ import pendulum
 from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit import commit_edited
 from airflow_provider_schemamig.core.delta.commit.commit_info import Tag
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, look_or_none, read_head
 from airflow_provider_schemamig.core.delta.metadata.validate import TableState
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import Pin, TransitionIntent
@@ -43,7 +43,7 @@ from airflow_provider_schemamig.core.times import LONGEST_HOURS, check_range
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
 from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import live_collection
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, is_done, known, look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import fence_of, is_done, known, table_store
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.core.upgrade.tables.undeclared import PINNED
 from airflow_provider_schemamig.core.user import user_name

@@ -19,7 +19,7 @@ from airflow_provider_schemamig.core.delta.commit.commit import Committed
 from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import Head, read_head
+from airflow_provider_schemamig.core.delta.log.head import Head, head_or_none, read_head
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
 from airflow_provider_schemamig.core.ledger.state import State
@@ -31,7 +31,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, 
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, drift_but_seal, head_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_as_recorded, drift_but_seal, table_store
 from airflow_provider_schemamig.core.upgrade.prepare.build import replacement_key
 from airflow_provider_schemamig.core.upgrade.tables.durable import require_durable
 from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, raise_refusals

@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit
 from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit import Committed, commit_changes
 from airflow_provider_schemamig.core.delta.log.commits import commits, last_metadata_version
-from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated
+from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, head_or_none
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import Put, Update
@@ -30,7 +30,7 @@ from airflow_provider_schemamig.core.storage import Store, WriteReceipt, confirm
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import CommitLost, DriftFound, ShardMissing
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, head_or_none, is_done, shown, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import check_not_exchanged, is_done, shown, table_store
 from airflow_provider_schemamig.core.upgrade.tables.pins import keep_pinned
 
 #: A local disk's overwritten commits are rare; after this many rounds something else is wrong.

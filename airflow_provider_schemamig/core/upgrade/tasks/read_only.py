@@ -45,7 +45,7 @@ from airflow_provider_schemamig.core.upgrade.plan.target import target_of
 from airflow_provider_schemamig.core.upgrade.prepare.build import stale_fills, unfilled
 from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD, Claim
 from airflow_provider_schemamig.core.upgrade.prepare.copy import is_behind
-from airflow_provider_schemamig.core.upgrade.prepare.fill import Filling, Jobs, build_all
+from airflow_provider_schemamig.core.upgrade.prepare.fill import FillContext, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight, check_data, report_on, too_slow
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan, refused_place
@@ -154,7 +154,7 @@ def fill(env: EnvironmentRoot, generation: Generation, collections: Sequence[str
     found = plan_of(env, deployment)
     check_named(state, found, collections)
     todo = [name for name in unfilled(state, deployment, found) if name in set(collections)]
-    results = build_all(Filling(env, ledger, deployment, found, jobs, listen), todo)
+    results = build_all(FillContext(env, ledger, deployment, found, jobs, listen), todo)
     return Outcome(deployment.source, deployment.target, generation, None, results)
 
 
@@ -171,7 +171,7 @@ def tail(
     ledger = LedgerWriter(env)
     deployment = deployment_of(ledger.state(), generation)
     found = plan_of(env, deployment)
-    results = follow_while_claimed(Filling(env, ledger, deployment, found, jobs, listen), collections, once=once)
+    results = follow_while_claimed(FillContext(env, ledger, deployment, found, jobs, listen), collections, once=once)
     return Outcome(deployment.source, deployment.target, generation, None, results)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
-from airflow_provider_schemamig.core.delta.log.head import Head
+from airflow_provider_schemamig.core.delta.log.head import Head, look_or_none
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.ledger.rows import Element, SchemaEntry, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
@@ -25,7 +25,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.pool import cached_request
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_or_none, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 
 #: A finding names so many files.
 MOST_FILES = 5

@@ -252,7 +252,7 @@ def test_a_copy_that_is_begun_anew_is_not_committed_by_a_twin(ready: Rewritten, 
     from airflow_provider_schemamig.core.progress import silent
     from airflow_provider_schemamig.core.upgrade.context.context import plan_of
     from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
-    from airflow_provider_schemamig.core.upgrade.prepare.copy import Copying, begin_anew
+    from airflow_provider_schemamig.core.upgrade.prepare.copy import CopyContext, begin_anew
     from airflow_provider_schemamig.core.upgrade.prepare.transfers import row_of
 
     def other(found: Rewritten) -> None:
@@ -260,7 +260,7 @@ def test_a_copy_that_is_begun_anew_is_not_committed_by_a_twin(ready: Rewritten, 
         state = writer.state()
         deployment = state.deployments[SECOND]
         stage = plan_of(found.env, deployment).of_kind(Copy)[0]
-        copying = Copying(found.env, writer, deployment, stage, jobs(), silent)
+        copying = CopyContext(found.env, writer, deployment, stage, jobs(), silent)
         begin_anew(copying, row_of(state, deployment, stage.collection), "a test says so")
 
     def check(found: Rewritten, error: BaseException | None) -> None:

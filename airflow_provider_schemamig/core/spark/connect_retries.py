@@ -1,4 +1,4 @@
-"""How long a Connect client knocks at a server that does not answer. Imported where a session is made: it needs pyspark."""
+"""For how long a Connect client asks a server that does not answer. Imported where a session is made: it needs pyspark."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: TID253 - this file is imported where a session is made
 
 #: A server that was restarted is back within this time; one that is gone for longer is gone.
-PATIENCE_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 #: Failures that are further apart belong to different troubles.
 _STREAK_SECONDS = 15.0
 _LONGEST_PAUSE_MS = 5_000
 
 
-class Patience(DefaultPolicy):
-    """pyspark's own policy, with one patience for the session instead of ten minutes for every call: a job that is told that its server is
-    gone still puts settings back and drops views, and each of these would knock anew."""
+class ConnectRetryPolicy(DefaultPolicy):
+    """pyspark's own policy, with one time for the whole session instead of ten minutes for every call: a job that is told that its server
+    is gone still puts settings back and drops views, and each of these would be tried for as long again."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=None, max_backoff=_LONGEST_PAUSE_MS)
@@ -28,4 +28,4 @@ class Patience(DefaultPolicy):
         if now - self._last > _STREAK_SECONDS:
             self._began = now
         self._last = now
-        return now - self._began < PATIENCE_SECONDS
+        return now - self._began < RETRY_SECONDS
