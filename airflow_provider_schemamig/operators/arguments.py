@@ -15,6 +15,8 @@ from airflow_provider_schemamig.exceptions import Refusal
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+#: What Airflow's own TriggerDagRunOperator adds to a conf where OpenLineage is on.
+_OF_AIRFLOW = frozenset({"openlineage"})
 #: Digits of the longest number that is taken.
 _DIGITS = 18
 
@@ -48,7 +50,7 @@ class UnknownParameter(Refusal):
 def check_conf(context: Context) -> None:
     """Raise UnknownParameter for keys of the run's conf that are no parameter of its DAG."""
     known, run = context["dag"].params, context.get("dag_run")
-    names = sorted(str(name) for name in (getattr(run, "conf", None) or {}) if name not in known)
+    names = sorted(str(name) for name in (getattr(run, "conf", None) or {}) if name not in known and name not in _OF_AIRFLOW)
     if names:
         raise UnknownParameter(names=[repr(blank_typed(name)) for name in names], known=sorted(known))
 

@@ -105,7 +105,13 @@ def test_what_an_operator_cannot_take_is_named(
 
 
 @pytest.mark.parametrize(
-    ("conf", "left_out"), [({"generatoin": 7, "environment": "x"}, ["'generatoin'"]), ({"generation": 7}, []), (None, [])]
+    ("conf", "left_out"),
+    [
+        ({"generatoin": 7, "environment": "x"}, ["'generatoin'"]),
+        ({"generation": 7}, []),
+        ({"openlineage": {"parentRunId": "x"}}, []),
+        (None, []),
+    ],
 )
 def test_a_key_of_the_conf_that_is_no_parameter_is_named(lake: Lake, conf: dict[str, Any] | None, left_out: list[str]) -> None:
     context = FakeRun().context()
