@@ -48,7 +48,7 @@ class NotOurPlace(Refusal):
     def next_action(self) -> str:
         if self.is_link:
             return "Put the folder itself where the link is, then try again: what a link leads to is never deleted."
-        return "Look who wrote that: `schemamig ledger verify` lists rows whose place is wrong, `schemamig ledger edit` mends one."
+        return "Look who wrote that: `schemamig ledger verify` lists rows whose place is wrong, `schemamig ledger edit` corrects one."
 
 
 def is_panic(error: BaseException) -> bool:

@@ -65,7 +65,7 @@ class NamesUnderWay(Refusal):
 
     code = "names_under_way"
     message = (
-        "{columns:.8} of it have the names or types of an upgrade or a rollback that has not come to its end; no query can read it now."
+        "{columns:.8} still have the names or types of an unfinished upgrade or rollback, and no query can read the table now."
     )
     next_action = (
         "If somebody is at work on that, wait for its end. If it was killed, `schemamig rollback` takes it back, or ends the rollback; "
