@@ -248,10 +248,9 @@ class ContractOperator(LeaderOperator, LineageOperator):
         from airflow_provider_schemamig.core.html.moments import back_to
         from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, HoldInUse
 
-        given = as_number("generation", self.generation)
-        number = None if given is None else Generation(given)
+        how = {"ignore_nodes": as_flag("ignore_nodes", self.ignore_nodes), "at_once": as_flag("at_once", self.at_once)}
+        number = self._number(at_once=how["at_once"])
         try:
-            how = {"ignore_nodes": as_flag("ignore_nodes", self.ignore_nodes), "at_once": as_flag("at_once", self.at_once)}
             outcome = commands.contract(self.hook.environment, number, **how, listen=self.listener())
         except HoldInUse as in_use:
             run_notes.say(self._context or {}, f"nothing is ended: {self.typed(in_use)}")
@@ -268,6 +267,14 @@ class ContractOperator(LeaderOperator, LineageOperator):
             touched = [stage.collection for stage in outcome.stages if stage.collection is not None and stage.table_version is not None]
             self.tell_lineage(commands.tables_now(self.hook.environment, touched))
         return outcome
+
+    def _number(self, *, at_once: bool) -> Generation | None:
+        """Return the generation, None for all. An empty text is none, but never all that are to end before their time: a form that was
+        left empty would take every way back."""
+        if self.generation is None:
+            return None
+        given = as_generation(self.generation) if at_once else as_number("generation", self.generation)
+        return None if given is None else Generation(given)
 
     def awaited_generation(self) -> None:
         """Return none: a hold is ended after its generation, which leads no more."""

@@ -30,7 +30,7 @@ def upgrade_dags(
     for environment in environments:
         title = Param(release, type="string", minLength=1, title="Release folder")
         arguments = {**usual, "description": f"Upgrade {environment}", "params": {"release": title}, **(dag_arguments or {})}
-        arguments["default_args"] = {"only_params": True, **arguments.get("default_args", {})}
+        arguments["default_args"] = {"only_params": True, **(arguments.get("default_args") or {})}
         with DAG(f"{prefix}{environment}", **arguments) as dag:
             flat(upgrade_task_group(environment=environment, release="{{ params.release }}", **group))
         found[dag.dag_id] = dag

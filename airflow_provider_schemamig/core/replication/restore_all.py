@@ -31,32 +31,33 @@ def restore_all(
 ) -> list[RestoredRows]:
     """Restore the collections one after the other, each as ``restore`` does.
 
-    The same command can be given again after it failed half-way: of several, one that was restored at this very version is left alone.
+    The same command can be given again after it failed half-way: one that was restored at this very version is left alone, where others
+    are still to be restored.
     Raises all refusals together, UnknownCollection among them, before anything is written.
     """
     ends = StreamEnds.of(origin, target)
     names = list(dict.fromkeys(known_streams(ends, collections)))
     wish = Wish(version, allow_schema_change, allow_lossy)
     refusals: list[SchemamigError] = []
+    done: list[RestoreNotNewer] = []
     left: list[CollectionName] = []
     for name in names:
         try:
             look_at(ends, name, wish)
         except RestoreNotNewer as refusal:
-            if len(names) > 1 and _is_done(ends, name, refusal):
-                listen(Event("restore", name, note=f"left alone: it was restored at version {refusal.version} of the origin already"))
-            else:
-                refusals.append(refusal)
+            (done if _is_done(ends, name, refusal) else refusals).append(refusal)
         except SchemamigError as error:
             error.collection = error.collection or name
             refusals.append(error)
         else:
             left.append(name)
-    raise_refusals(refusals)
+    raise_refusals(refusals if left else [*refusals, *done])
+    for known in done:
+        listen(Event("restore", known.collection, note=f"left alone: it was restored at version {known.version} of the origin already"))
     words: dict[str, Any] = {"version": version, "allow_schema_change": allow_schema_change, "allow_lossy": allow_lossy}
     return [restore(origin, target, name, **words, jobs=jobs, listen=listen) for name in left]
 
 
 def _is_done(ends: StreamEnds, collection: CollectionName, refusal: RestoreNotNewer) -> bool:
     last = last_restore(ends, collection)
-    return last is not None and last.version == refusal.version and last.shard == ends.origin.state.shard_of(collection).shard
+    return last is not None and last.version == refusal.version == refusal.at and last.shard == ends.origin.state.shard_of(collection).shard

@@ -64,9 +64,7 @@ class NamesUnderWay(Refusal):
     """A query would read a table whose columns an upgrade or a rollback has given other names, or another type, and that has not ended."""
 
     code = "names_under_way"
-    message = (
-        "{columns:.8} still have the names or types of an unfinished upgrade or rollback, and no query can read the table now."
-    )
+    message = "{columns:.8} still have the names or types of an unfinished upgrade or rollback, and no query can read the table now."
     next_action = (
         "If somebody is at work on that, wait for its end. If it was killed, `schemamig rollback` takes it back, or ends the rollback; "
         "then run this again."

@@ -74,6 +74,14 @@ def with_statement(schema: str, collection: CollectionName, statement: str) -> s
     return schema[:begin] + statement.rstrip().removesuffix(";") + schema[end:]
 
 
+def with_more_statements(schema: str, added: str) -> str:
+    """Return a schema.sql's text with ``added`` at its end; its own last statement need have no semicolon."""
+    known, schema = statements(schema), schema.rstrip()
+    if known and len(statements(f"{schema}\n{added}")) < len(known) + len(statements(added)):
+        schema += "\n;" if "--" in schema.rpartition("\n")[2] else ";"
+    return f"{schema}\n\n{added}"
+
+
 def without_statement(schema: str, collection: CollectionName) -> str:
     """Return a schema.sql's text that does not declare ``collection`` any more; comments stay, also those that speak of it."""
     begin, end = _place_of(schema, collection)

@@ -40,7 +40,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Upda
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation, ShardId, Version
 from airflow_provider_schemamig.core.release.authoring.next_version import KnownFolder, NextVersion, first_version, known, next_version
 from airflow_provider_schemamig.core.release.merge.chain import Create
-from airflow_provider_schemamig.core.release.sql.render import create_table_text, sayable
+from airflow_provider_schemamig.core.release.sql.render import create_table_text, sayable, with_more_statements
 from airflow_provider_schemamig.core.schema.diff.drift import ABSENT, live_differences
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration, ForeignKey, Key
@@ -198,10 +198,10 @@ def _statement(table: FoundTable) -> str:
 
 
 def _next(folder: KnownFolder, new: Sequence[FoundTable]) -> NextVersion:
-    schema = folder.release.snapshots[folder.release.version].text.rstrip() + "\n"
+    schema = folder.release.snapshots[folder.release.version].text
     names = ", ".join(table.collection for table in new)
     why = f"These tables were there before they were managed: {names}. `schemamig adopt` declares them as they are."
-    text = "\n".join([schema, *(_statement(table) for table in new)])
+    text = with_more_statements(schema, "\n".join(map(_statement, new)))
     return next_version(folder, text, f"Take over {len(new)} existing table(s)", why)
 
 

@@ -13,7 +13,7 @@ from airflow_provider_schemamig.core.delta.log.listing import read_commit
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
-from airflow_provider_schemamig.core.schema.delta_json import UnknownDeltaType
+from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.drift.changes import began_at, foreign_changes
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
@@ -50,7 +50,7 @@ def _since(env: EnvironmentRoot, state: State, name: CollectionName, head: Head)
     """Return the first commit of the drift, as it says itself; None if the log does not tell any more."""
     try:
         foreign = None if head.is_another else foreign_changes(state, name, head)
-    except UnknownDeltaType:  # it is told as what it is
+    except (UnknownDeltaType, InvalidSchemaJson):  # it is told as what it is
         return None
     store = table_store(env, state, state.objects[name].shard)
     version = None if foreign is None else began_at(store, foreign)

@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.upgrade.drift.changes import Foreign, began
 from airflow_provider_schemamig.core.upgrade.drift.errors import CannotAccept, NotInVersions
 from airflow_provider_schemamig.core.upgrade.drift.release_step import ReleaseStep, step_from_release, step_over
 from airflow_provider_schemamig.core.upgrade.errors import RenamedOutsideRelease
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import look_at_tables, table_store
 from airflow_provider_schemamig.core.upgrade.plan.target import Target, target_of
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import by_source, missing_in, no_table, unreleased_change
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError, error_of, raise_refusals, refusals_of
@@ -104,7 +104,7 @@ def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequen
     found = [(item, item.step if is_at_head else step_over(item.foreign, item.declared)) for item in taken if item.is_for_release]
     why = [f"{item.name} ({'; '.join(map(describe, item.changes))}) {_who(env, state, item)}" for item, _ in found]
     before = _before(env, state, taken, target)
-    dropped = _dropped(folder, state, target)
+    dropped = _dropped(folder, state, target, [*(step for _, step in found), *before])
     why += [f"{step.declared.name} before, which no version had yet" for step in before]
     why += [f"{step.released.name} dropped before, which no version had yet" for step in dropped]
     steps = [*(step for _, step in found), *before, *dropped]
@@ -125,9 +125,9 @@ def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: 
     left = [name for name in state.objects if state.unreleased_of(name) is not None and name not in known]
     changed = by_source(target.steps)
     found = [item.step for item in taken if not item.changes and item.step.is_needed and item.name not in changed]  # another id alone
-    for name, head in sorted(read_heads(env, state, left).items()) if left else ():
+    for name, head in sorted(look_at_tables(env, state, left).items()) if left else ():
         unreleased = state.unreleased_of(name)
-        if unreleased is None or head is None or head.is_another or name in changed:
+        if unreleased is None or isinstance(head, str) or head.is_another or name in changed:
             continue
         with contextlib.suppress(Refusal):  # names that change hands, a CHECK nobody can follow
             step = step_from_release(state, unreleased, unreleased.declared, head)
@@ -137,13 +137,15 @@ def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: 
     return found
 
 
-def _dropped(folder: KnownFolder, state: State, target: Target) -> list[ReleaseStep]:
+def _dropped(folder: KnownFolder, state: State, target: Target, steps: Sequence[ReleaseStep]) -> list[ReleaseStep]:
     """Return the steps of the tables that were dropped outside of a release (``alter``), as ``_before`` does of the others.
 
-    None for one that a key of the folder's refers to.
+    None for one that a key refers to which the folder has after the other ``steps``.
     """
     changed, head = by_source(target.steps), folder.head
-    referred = {key.references for name, declared in head.items() if name not in state.dropped for key in declared.foreign_keys}
+    gone = {*state.dropped, *(step.released.name for step in steps)}
+    after = [*(declared for name, declared in head.items() if name not in gone), *(step.declared for step in steps)]
+    referred = {key.references for declared in after for key in declared.foreign_keys}
     left = (row.released for name, row in sorted(state.dropped.items()) if name in head and name not in changed and name not in referred)
     return [ReleaseStep(released, no_table(released.name), {}) for released in left]
 

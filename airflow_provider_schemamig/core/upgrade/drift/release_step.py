@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.ledger.rows import UnreleasedChange
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath
 from airflow_provider_schemamig.core.release.check import unusable_declaration
-from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_statement, without_statement
+from airflow_provider_schemamig.core.release.sql.render import create_table_text, with_more_statements, with_statement, without_statement
 from airflow_provider_schemamig.core.release.steps import Evolution, Removal
 from airflow_provider_schemamig.core.schema.changes import Cost
 from airflow_provider_schemamig.core.schema.diff.compare import diff
@@ -65,7 +65,7 @@ class ReleaseStep:
         if not self.declared.fields:
             return without_statement(schema, self.released.name)
         text = create_table_text(self.declared)
-        return with_statement(schema, self.released.name, text) if self.released.fields else f"{schema.rstrip()}\n\n{text}"
+        return with_statement(schema, self.released.name, text) if self.released.fields else with_more_statements(schema, text)
 
     @property
     def step(self) -> Evolution | Removal | None:

@@ -21,21 +21,21 @@ _ROLL_BACK = "Its release is in: `schemamig rollback` goes back to the one befor
 _OVER = (DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
 
 
-def give_back_claim(env: EnvironmentRoot, claim_id: str, listen: Listener) -> Generation | None:
+def give_back_claim(env: EnvironmentRoot, seen: State, claim_id: str, listen: Listener) -> Generation | None:
     """Cancel the claim of a run that finds nothing left to do, as another one was faster. Under the same id it may claim again.
 
-    Returns its generation; None if there is none to give back. Killed in between, the next call deletes what is left.
+    ``seen``: where nothing was left to do; what was claimed since, or has got something to do again, stays. Returns its generation; None
+    if there is none to give back. Killed in between, the next call deletes what is left.
     """
-    state = LedgerReader(env).state_or_none()
-    if state is None:
-        return None
-    built = {shard.generation for shard in state.shards.values() if shard.state is ShardState.BUILDING}
-    own = [item for item in state.deployments.values() if item.claim_id == claim_id]
+    built = {shard.generation for shard in seen.shards.values() if shard.state is ShardState.BUILDING}
+    own = [item for item in seen.deployments.values() if item.claim_id == claim_id]
     left = [item.generation for item in own if item.state is DeploymentState.CLAIMED]
     left += [item.generation for item in own if item.state is DeploymentState.CANCELLED and item.generation in built]
+    if not left or LedgerReader(env).state().release != seen.release:
+        return None
     for generation in left:
         _cancel(env, generation, None, listen)
-    return max(left, default=None)
+    return max(left)
 
 
 def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener) -> Outcome:

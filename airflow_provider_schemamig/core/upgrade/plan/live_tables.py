@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.ledger.objects.known_heads import recall_he
 from airflow_provider_schemamig.core.ledger.rows import DriftRevertIntent, Intent, IntentKind, SchemaEntry, Shard, TransitionIntent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import CollectionName, ColumnPath, Epoch, ShardId
-from airflow_provider_schemamig.core.schema.delta_json import UnknownDeltaType
+from airflow_provider_schemamig.core.schema.delta_json import InvalidSchemaJson, UnknownDeltaType
 from airflow_provider_schemamig.core.schema.diff.drift import Drift, live_differences
 from airflow_provider_schemamig.core.schema.diff.renames import is_stand_in
 from airflow_provider_schemamig.core.schema.model import Declaration, walk
@@ -277,7 +277,7 @@ def drift_of(state: State, collection: CollectionName, head: Head) -> tuple[str,
     expected = entry.physical
     try:
         live = head.declaration(collection)
-    except UnknownDeltaType as refusal:
+    except (UnknownDeltaType, InvalidSchemaJson) as refusal:
         return (*identity, refusal.message.rstrip("."))
     fields, others = live_differences(expected, live), (*exchanged(entry, head), *came_again(state, entry, head))
     identity += lost_seal(state, shard, head)

@@ -140,9 +140,12 @@ def preflight(
         found = prepare()
     except EnvironmentMoved:
         found = prepare()
-    if found.generation is None and claim_id is not None and (given_back := give_back_claim(env, claim_id, listen)) is not None:
-        detail = "nothing was left to do: another upgrade was faster"
-        append_history(env, HistoryEntry.ended("cancel", started, generation=given_back, detail=detail))
+    seen = found.report.view.state
+    if found.generation is None and claim_id is not None and seen is not None:
+        given_back = give_back_claim(env, seen, claim_id, listen)
+        if given_back is not None:
+            detail = "nothing was left to do: another upgrade was faster"
+            append_history(env, HistoryEntry.ended("cancel", started, generation=given_back, detail=detail))
     return found
 
 

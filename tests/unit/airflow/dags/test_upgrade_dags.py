@@ -32,6 +32,7 @@ def test_arguments_of_the_dag_are_handed_on() -> None:
     dag: Any = upgrade_dags(["lake"], release="release", prefix="go_", dag_arguments={"schedule": "@daily", "tags": ["mine"]})["go_lake"]
     assert (dag.dag_id, dag.schedule, dag.tags) == ("go_lake", "@daily", {"mine"})
     assert dag.get_task("upgrade.preflight").only_params
+    assert upgrade_dags(["lake"], release="release", dag_arguments={"default_args": None})
     open_dag: Any = upgrade_dags(["lake"], release="release", dag_arguments={"default_args": {"only_params": False}})["upgrade_lake"]
     assert not open_dag.get_task("upgrade.preflight").only_params
 

@@ -76,6 +76,8 @@ ASKED: Sequence[tuple[type[EnvironmentOperator], dict[str, Any], str]] = [
     (PauseOperator, {"environment": "None"}, "environment"),
     (ContractOperator, {"generation": "None"}, "generation"),
     (ContractOperator, {"generation": "two"}, "generation"),
+    (ContractOperator, {"generation": "", "at_once": True}, "generation"),
+    (ContractOperator, {"generation": "", "at_once": "True"}, "generation"),
     (VerifyOperator, {"collections": 5}, "collections"),
     (AdoptOperator, {"release": "release", "tables": '{"q": "/x"}'}, "tables"),
     (AdoptOperator, {"release": "release", "tables": {"q": None}}, "tables"),

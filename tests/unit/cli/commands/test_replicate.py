@@ -96,6 +96,9 @@ def test_restored_is_nothing_where_one_of_several_is_refused(run: Run, two: Repl
     assert done["restores"] == 1, "trips is at that version already, as after a first try that failed"
     assert two.rows("b", "lines") == two.rows("a", "lines")
     refused(run, *ends, "--allow-lossy", "--collection", "trips", code="restore_not_ahead", collection="trips")
+    with unwritten(two.env("b")):
+        again = run(*ends, "--allow-lossy", *both)
+    assert again.exit_code == 1 and again.stderr.count("restore_not_ahead") == 2, "nothing is left to be done"
 
 
 def test_restored_at_no_version_that_is_yet_to_come(run: Run, two: Replicas) -> None:

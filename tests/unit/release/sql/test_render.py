@@ -9,7 +9,14 @@ from hypothesis import given, settings
 
 from airflow_provider_schemamig.core.names import CollectionName, InvalidName
 from airflow_provider_schemamig.core.release.sql.parse import parse_schema
-from airflow_provider_schemamig.core.release.sql.render import NotDeclarable, create_table_text, sayable, with_statement, without_statement
+from airflow_provider_schemamig.core.release.sql.render import (
+    NotDeclarable,
+    create_table_text,
+    sayable,
+    with_more_statements,
+    with_statement,
+    without_statement,
+)
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Array, Check, Declaration, Field, Map, Primitive, Struct
 from tests.unit.schema.strategies import declarations
@@ -80,6 +87,14 @@ def test_one_statement_is_exchanged_and_the_rest_stays() -> None:
     schema = "-- ours\nCREATE TABLE a (x INT); -- of a\n\n/* b */ CREATE TABLE b (y INT, FOREIGN KEY (y) REFERENCES a (x))\n;\n"
     found = with_statement(schema, CollectionName("b"), "CREATE TABLE b (\n    z INT\n);\n")
     assert found == "-- ours\nCREATE TABLE a (x INT); -- of a\n\n/* b */ CREATE TABLE b (\n    z INT\n)\n;\n"
+
+
+@pytest.mark.parametrize(
+    "schema", ["CREATE TABLE a (x INT)", "CREATE TABLE a (x INT);", "CREATE TABLE a (x INT) -- ; a", "CREATE TABLE a (x INT) /* ; */ ;", ""]
+)
+def test_one_statement_more_stands_apart(schema: str) -> None:
+    found = with_more_statements(schema, "CREATE TABLE b (y INT);\n")
+    assert [declared.name for declared in parse_schema(found, "schema.sql")] == (["a", "b"] if schema else ["b"])
 
 
 def test_one_statement_is_taken_out_and_the_rest_stays() -> None:

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -267,6 +268,41 @@ def test_a_version_removes_what_was_dropped_outside_of_a_release(tmp_path: Path)
     lake.upgrade(folder)
     assert (lake.version, sorted(lake.state.objects)) == ("1.2.0", ["u"])
     whole(lake)
+
+
+def test_a_version_removes_what_a_key_referred_to_that_was_dropped_first(tmp_path: Path) -> None:
+    p, v = "CREATE TABLE p (id BIGINT); ", "CREATE TABLE v (id BIGINT); "
+    t = "CREATE TABLE t (ref BIGINT, CONSTRAINT fk FOREIGN KEY (ref) REFERENCES p (id));"
+    lake = two_releases(tmp_path, p + v + t, p + v.replace("id BIGINT", "id BIGINT, y INT") + t, 'evolution("v")')
+    folder = tmp_path / "folder"
+    shutil.copytree(lake.first, folder)
+    for statement in ("ALTER TABLE t DROP CONSTRAINT fk", "DROP TABLE p"):
+        commands.alter(lake.env, statement, jobs=no_spark, hold=timedelta(0))
+    foreign.add_column(lake.path("v"), "x")
+    commands.accept(lake.env, folder)
+    lake.upgrade(folder, hold=timedelta(0))
+    assert (lake.version, sorted(lake.state.objects)) == ("1.1.0", ["t", "v"])
+
+
+@pytest.mark.parametrize("end", ["", ";", " -- the last one", "\n/* a; b */\n"])
+def test_a_version_has_a_created_table_after_a_schema_that_ends_anyhow(tmp_path: Path, end: str) -> None:
+    lake = two_releases(tmp_path, f"CREATE TABLE t (id BIGINT){end}", "CREATE TABLE t (id BIGINT, y INT);", 'evolution("t")')
+    folder = tmp_path / "folder"
+    shutil.copytree(lake.first, folder)
+    commands.alter(lake.env, "CREATE TABLE k (z INT)", jobs=no_spark, hold=timedelta(0))
+    foreign.add_column(lake.path("t"), "x")
+    commands.accept(lake.env, folder)
+    assert not list(check(folder))
+    lake.upgrade(folder)
+    assert sorted(lake.state.objects) == ["k", "t"]
+
+
+@pytest.mark.parametrize("named", [(), ("u",)])
+def test_a_version_lacks_what_a_table_is_ahead_by_whose_log_lost_commits(tmp_path: Path, named: tuple[str, ...]) -> None:
+    lake, folder = unreleased(tmp_path, "ALTER TABLE t ADD COLUMN e INT")
+    (lake.path("t") / "_delta_log" / f"{0:020}.json").unlink()
+    foreign.add_column(lake.path("u"), "x")
+    assert [name for name, _ in commands.accept(lake.env, folder, named).changes] == ["u"]
 
 
 def test_accept_over_a_head_that_cannot_be_reached_from_here(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pendulum
 import pytest
@@ -14,6 +15,8 @@ from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
+from airflow_provider_schemamig.core.upgrade.execute.cancel import give_back_claim
+from airflow_provider_schemamig.core.upgrade.tasks import read_only
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, no_spark
 from tests.support.upgrades import claimed, deployed, refused, releases, whole
@@ -146,6 +149,27 @@ def test_a_claim_that_goes_on_passes_over_live_nodes_if_who_goes_on_says_so(tmp_
         with refused("hold_in_use"):
             commands.upgrade(lake.env, third, jobs=no_spark, end_hold=True, ignore_nodes=asked)
     assert lake.version == ("1.2.0" if asked and not is_approved else "1.1.0")
+
+
+def test_a_claim_made_since_stays_where_a_stalled_try_had_found_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its look and its end the upgrade is rolled back, and the retry claims anew."""
+    folders = releases(tmp_path, ("CREATE TABLE t (id BIGINT);", ""), ("CREATE TABLE t (id STRING);", 'replacement("t")'))
+    lake = deployed(tmp_path, *folders)
+    faster = claimed(lake, folders[1], claim_id="faster")
+    claimed(lake, folders[1], claim_id="slower")
+    for verb in (commands.promote, commands.expand, commands.cutover):
+        verb(lake.env, faster)
+    anew = []
+
+    def stalled(*arguments: Any) -> Any:
+        commands.rollback(lake.env, jobs=no_spark)
+        monkeypatch.setattr(read_only, "give_back_claim", give_back_claim)
+        anew.append(claimed(lake, folders[1], claim_id="slower"))
+        return give_back_claim(*arguments)
+
+    monkeypatch.setattr(read_only, "give_back_claim", stalled)
+    assert commands.preflight(lake.env, folders[1], claim_id="slower", jobs=no_spark).generation is None
+    assert lake.state.deployments[anew[0]].state is DeploymentState.CLAIMED
 
 
 @pytest.mark.parametrize("killed", [False, True])
