@@ -85,6 +85,15 @@ def test_the_sdist_brings_the_log_store_so_that_nothing_is_compiled_where_it_is_
         assert sorted(rebuilt.namelist()) == sorted(wheel.namelist())
 
 
+def test_an_editable_install_compiles_nothing(tmp_path: Path) -> None:
+    """Its JAR is what ``make setup`` made."""
+    build = f"from hatchling.build import build_editable; print(build_editable({str(tmp_path)!r}))"
+    nowhere = {"PATH": "/nowhere", "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, env=nowhere, capture_output=True, check=True, timeout=120)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as packed:
+        assert not [name for name in packed.namelist() if name.endswith(".jar")]
+
+
 @pytest.mark.skipif(shutil.which("javac") is None, reason="no javac here: wheels are compiled by ecj")
 def test_the_log_store_is_what_is_compiled_against_the_real_hadoop_and_delta(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """Wheels are built without their JARs, against declarations of what it calls."""

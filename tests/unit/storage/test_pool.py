@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from airflow_provider_schemamig.core.storage.errors import InvalidStorageOption
+from airflow_provider_schemamig.core.storage.location import REQUESTS_AT_ONCE
 from airflow_provider_schemamig.core.storage.pool import Pool, cached_request
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 
@@ -128,6 +130,18 @@ def test_a_pool_starts_no_thread_for_work_that_waits_for_nothing(monkeypatch: py
 @pytest.mark.parametrize("uri, alone", [("lake", True), ("s3://lake", False)])
 def test_a_pool_of_a_local_disk_begins_in_the_calling_thread(uri: str, alone: bool) -> None:
     assert (EnvironmentRoot.open(uri).pool.seconds_alone > 0) is alone
+
+
+@pytest.mark.parametrize("option, most", [(None, 32), ("5", 5), ("64", 64)])
+def test_a_pool_is_as_wide_as_the_environment_is_told(option: str | None, most: int) -> None:
+    options = {} if option is None else {REQUESTS_AT_ONCE: option}
+    assert EnvironmentRoot.open("s3://lake", options).pool.at_once == most
+
+
+@pytest.mark.parametrize("option", ["0", "-1", "many", "", "1.5"])
+def test_a_pool_of_no_width_is_refused(option: str) -> None:
+    with pytest.raises(InvalidStorageOption, match=REQUESTS_AT_ONCE):
+        EnvironmentRoot.open("s3://lake", {REQUESTS_AT_ONCE: option})
 
 
 def test_no_thread_outlives_what_it_was_started_for() -> None:
