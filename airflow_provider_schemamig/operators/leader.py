@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_schemamig import lineage, run_notes
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.times import minute_of
-from airflow_provider_schemamig.exceptions import Refusal
+from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 from airflow_provider_schemamig.gates.asked_plans import AskedPlan, answered_by
 from airflow_provider_schemamig.gates.before_promotion import GatesBefore
 from airflow_provider_schemamig.links.deployment import DeploymentLink
@@ -224,6 +224,7 @@ class ContractOperator(LeaderOperator, LineageOperator):
     :param generation: (templated) look at this generation's hold only; None: at all of them, the oldest first, as maintenance does.
     :param ignore_nodes: (templated) whether a hold is ended also if live nodes still need what it keeps.
     :param at_once: (templated) whether a hold is ended before its time: the way back is gone then.
+    :param after_commit: whether the run has just committed the release: then a refusal is no failure of it, and the task is skipped.
     :param ends_soon: each run within this time before the end of a hold tells the notifiers of it.
     """
 
@@ -235,10 +236,12 @@ class ContractOperator(LeaderOperator, LineageOperator):
         generation: int | str | None = None,
         ignore_nodes: bool | str = False,
         at_once: bool | str = False,
+        after_commit: bool = False,
         ends_soon: timedelta = timedelta(hours=2),
         **kwargs: Any,
     ) -> None:
         super().__init__(generation=generation, **kwargs)
+        self.after_commit = after_commit
         self.ignore_nodes = ignore_nodes
         self.at_once = at_once
         self.ends_soon = ends_soon
@@ -259,6 +262,11 @@ class ContractOperator(LeaderOperator, LineageOperator):
             if number is not None:
                 raise
             self.skip_for(self.typed(busy))
+        except SchemamigError as error:
+            if error.retryable or not self.after_commit:
+                raise
+            run_notes.say(self._context or {}, f"committed, but its contract was refused: {self.typed(error)}")
+            self.skip_for(f"The release is committed; only its contract was not done: {self.typed(error)}")
         self._tell_of_ends(outcome.pending)
         if outcome.generation is None:
             open_until = (f"the way back to {back_to(hold)} stays open until {_moment(hold['until'])}" for hold in outcome.pending)

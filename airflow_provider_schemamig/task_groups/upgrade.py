@@ -128,6 +128,12 @@ def _leader_tasks(
     )
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
     # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
-    contract = ContractOperator(task_id="contract", ignore_nodes=ignore_nodes, trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **claimed)
+    contract = ContractOperator(
+        task_id="contract",
+        ignore_nodes=ignore_nodes,
+        after_commit=True,
+        trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
+        **claimed,
+    )
     promote >> expand >> to_change >> change >> cutover >> cleanup >> contract
     expand >> cutover >> contract

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from airflow_provider_schemamig import run_notes, wait_log
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.typed_commands import WITH_RELEASE, WITHOUT_ENV, complete
-from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse
+from airflow_provider_schemamig.core.upgrade.errors import DeploymentOpen, DriftFound, HoldInUse, NeverAgreed
 from airflow_provider_schemamig.exceptions import Conflict, Refusal, Refused
 from airflow_provider_schemamig.operators.base import DocumentOperator
 from airflow_provider_schemamig.operators.compaction import CompactOperator
@@ -193,6 +193,22 @@ def test_the_reason_of_a_skip_stands_before_it(verbs: FakeVerbs, context: Any, l
         assert f"Skipped: {reason}" in log(), reason
         said.append(pushed.get(run_notes.KEY))
     assert said == [f"schemamig: nothing to do: {LAKE} is at 1.1.0", None, f"schemamig: nothing is ended: {in_use}", None, None]
+
+
+def test_a_refused_contract_is_no_failure_of_the_upgrade_that_it_follows(
+    verbs: FakeVerbs, context: Any, log: Callable[[], str], pushed: dict[str, Any]
+) -> None:
+    drift = DriftFound(collection="t", differences=("x: expected nothing, found INT",))
+    for error, after_commit, ends_as in (
+        (drift, True, AirflowSkipException),
+        (drift, False, TaskRefused),
+        (NeverAgreed(), True, NeverAgreed),  # a conflict, which is tried again
+    ):
+        verbs.raises["contract"] = [error]
+        with pytest.raises(ends_as):
+            ContractOperator(task_id="t", environment=LAKE, generation=7, after_commit=after_commit).execute(context)
+    assert "Skipped: The release is committed; only its contract was not done: [drift] t: the live table differs" in log()
+    assert pushed[run_notes.KEY].startswith("schemamig: committed, but its contract was refused: [drift] t: ")
 
 
 def test_an_upgrade_says_so_in_the_runs_note(verbs: FakeVerbs, context: Any, pushed: dict[str, Any]) -> None:
