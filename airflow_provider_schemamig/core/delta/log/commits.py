@@ -58,6 +58,13 @@ def rows_changed_since(store: ReadStore, version: int) -> bool:
     return any(commit.changes_rows for commit in commits(store, version))
 
 
+def is_as_at(store: ReadStore, version: int, newest: int) -> bool:
+    """Return whether the table has at ``newest`` the rows and columns of ``version``: OPTIMIZE alone came since. Raises as ``commits``
+    does."""
+    since = commits(store, version, newest)
+    return not any(commit.changes_rows or commit.restores or commit.changes_table for commit in since)
+
+
 def nulls_since(store: ReadStore, head: Head, path: str, since: int) -> bool | None:
     """Return whether a NULL came into the column at ``path`` (as the head calls it) with the files added after ``since``.
 

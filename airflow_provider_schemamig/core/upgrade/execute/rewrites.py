@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_schemamig.core.delta.log.commits import is_as_at
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import BuildingShard
 from airflow_provider_schemamig.core.ledger.state import State
@@ -226,13 +227,14 @@ def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner)
 
 
 def check_untouched(leader: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
-    """Check that each source is at the version that was caught up with: RESTORE gets through a seal. Raises SourceTouched.
+    """Check that each source has the rows that were caught up with: RESTORE gets through a seal, and so does a compaction, which changes
+    none. Raises SourceTouched.
 
     And AnotherTable, if what the query looked up was made anew: both digests may be of rows by the new table.
     """
     for item in followed:
         item.transfer.check_lookups(leader.env)
-        if _sealed_version(leader, item) != item.seen:
+        if not is_as_at(item.transfer.source_store(leader.env), item.seen, _sealed_version(leader, item)):
             raise SourceTouched(collection=item.stage.source, shard=item.transfer.source)
 
 

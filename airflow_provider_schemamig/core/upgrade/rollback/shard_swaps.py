@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, seal_name, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
-from airflow_provider_schemamig.core.delta.log.commits import commits
+from airflow_provider_schemamig.core.delta.log.commits import commits, is_as_at
 from airflow_provider_schemamig.core.delta.log.head import Head, head_or_none, read_head
 from airflow_provider_schemamig.core.ledger.rows import (
     Hold,
@@ -158,13 +158,14 @@ def check_old_shards(leader: LeaderView, swaps: Sequence[ShardSwap]) -> None:
 
 
 def check_new_shards(leader: LeaderView, swaps: Sequence[ShardSwap], restored: Mapping[RewriteRollback, int]) -> dict[ShardId, int]:
-    """Return the versions at which what the release brought is sealed. Raises SourceTouched where it is not, or where it is not at the
-    version that its old table is up to: RESTORE gets through a seal."""
+    """Return the versions at which what the release brought is sealed. Raises SourceTouched where it is not, or has not the rows that its
+    old table is up to: RESTORE gets through a seal, and so does a compaction, which changes none."""
     found = dict[ShardId, int]()
     todo = [(swap.collection, swap.now) for swap in swaps if swap.now is not None and swap.now in dict(swap.base)]
     versions = {rewrite.now: version for rewrite, version in restored.items()}
     for (collection, shard), head in zip(todo, _heads_of(leader, [shard for _, shard in todo]), strict=True):
-        if head is None or head.sealed_for is None or head.version != versions.get(shard, head.version):
+        store = table_store(leader.env, leader.state, shard)
+        if head is None or head.sealed_for is None or not is_as_at(store, versions.get(shard, head.version), head.version):
             raise SourceTouched(collection=collection, shard=shard)
         found[shard] = head.version
     return found

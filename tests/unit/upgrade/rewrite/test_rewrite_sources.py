@@ -22,6 +22,7 @@ from tests.support.rows import tables
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.rewritten import UP_KEYED, Rewritten, built, claimed, expanded, jobs, make_rewritten, upgrade
 from tests.support.rows.tables import Row
+from tests.support.tables import foreign
 from tests.support.upgrades import refused
 
 pytestmark = pytest.mark.some(5, of="sources of rewrites")
@@ -60,7 +61,7 @@ def there_and_back(found: Rewritten) -> None:
     found.check("1.0.0")
 
 
-def once(at: Callable[[str, Mapping[str, Any]], bool], act: Callable[[], None], runner: RowJobs) -> RowJobs:
+def once(at: Callable[[str, Mapping[str, Any]], bool], act: Callable[[], object], runner: RowJobs) -> RowJobs:
     """``act`` before the first job that ``at`` says yes to."""
 
     def before(job: str, request: Mapping[str, Any]) -> None:
@@ -112,6 +113,29 @@ def test_restore_after_the_seal(found: Rewritten, job: str) -> None:
     assert not tables.snapshot(found.path("plain")).sealed
     cutover(found)
     there_and_back(found)
+
+
+@pytest.mark.parametrize("job", ["apply", "digest"])
+def test_an_optimize_after_the_seal_stops_nothing(found: Rewritten, job: str) -> None:
+    """It gets through a seal, too, as Delta's own after the last statement before it may; and changes no row."""
+    expanded(found)
+    found.write_all(1)
+    sealed = is_sealed(found)
+    runner = once(lambda kind, request: kind == job and sealed(kind, request), lambda: foreign.compact(found.path("keyed")), jobs())
+    late = just_before_the_seal(found, lambda: found.insert("keyed", [{"id": 500, "v": None}]))
+    commands.cutover(late, SECOND, jobs=runner)
+    assert runner.before is None, "it came"
+    there_and_back(found)
+
+
+def test_an_optimize_of_the_new_shard_stops_no_rollback(found: Rewritten) -> None:
+    upgrade(found, found.env, jobs())
+    found.write_all(1)
+    path = found.path("keyed")
+    runner = once(lambda job, request: request.get("collection") == "plain" and job == "apply", lambda: foreign.compact(path), jobs())
+    commands.rollback(found.env, jobs=runner)
+    assert runner.before is None, "it came"
+    found.check("1.0.0")
 
 
 def test_restore_of_the_new_shard_during_a_rollback(found: Rewritten) -> None:
