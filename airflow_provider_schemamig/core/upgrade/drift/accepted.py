@@ -143,11 +143,14 @@ def _dropped(folder: KnownFolder, state: State, target: Target, steps: Sequence[
     None for one that a key refers to which the folder has after the other ``steps``.
     """
     changed, head = by_source(target.steps), folder.head
-    gone = {*state.dropped, *(step.released.name for step in steps)}
-    after = [*(declared for name, declared in head.items() if name not in gone), *(step.declared for step in steps)]
-    referred = {key.references for declared in after for key in declared.foreign_keys}
-    left = (row.released for name, row in sorted(state.dropped.items()) if name in head and name not in changed and name not in referred)
-    return [ReleaseStep(released, no_table(released.name), {}) for released in left]
+    left = {name for name in state.dropped if name in head and name not in changed}
+    while True:  # one that stays keeps what its own keys refer to
+        gone = {*left, *(step.released.name for step in steps)}
+        after = [*(declared for name, declared in head.items() if name not in gone), *(step.declared for step in steps)]
+        referred = left & {key.references for declared in after for key in declared.foreign_keys}
+        if not referred:
+            return [ReleaseStep(state.dropped[name].released, no_table(name), {}) for name in sorted(left)]
+        left -= referred
 
 
 def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:

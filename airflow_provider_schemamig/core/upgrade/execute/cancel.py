@@ -9,13 +9,13 @@ from dataclasses import replace
 from airflow_provider_schemamig.core.ledger.history import here
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter, Put, Update
+from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.upgrade.context.context import Outcome, deployment_of, pending_holds
 from airflow_provider_schemamig.core.upgrade.errors import WrongState
-from airflow_provider_schemamig.core.upgrade.execute.cleanup import delete_tables, forget_shards, remove_scratch
+from airflow_provider_schemamig.core.upgrade.execute.cleanup import Deleted, delete_tables, forget_shards, remove_scratch
 
 _ROLL_BACK = "Its release is in: `schemamig rollback` goes back to the one before while the hold is open."
 _OVER = (DeploymentState.CANCELLED, DeploymentState.ROLLED_BACK)
@@ -31,39 +31,54 @@ def give_back_claim(env: EnvironmentRoot, seen: State, claim_id: str, listen: Li
     own = [item for item in seen.deployments.values() if item.claim_id == claim_id]
     left = [item.generation for item in own if item.state is DeploymentState.CLAIMED]
     left += [item.generation for item in own if item.state is DeploymentState.CANCELLED and item.generation in built]
-    if not left or LedgerReader(env).state().release != seen.release:
-        return None
+    ledger, given_back = LedgerWriter(env), None
     for generation in left:
-        _cancel(env, generation, None, listen)
-    return max(left)
+        state = ledger.transact(functools.partial(_given_back, seen, generation))
+        if _is_cancelled(state, generation):
+            _delete(env, ledger, state, generation, listen)
+            given_back = generation
+    return given_back
+
+
+def _given_back(seen: State, generation: Generation, state: State) -> Sequence[Update]:
+    deployment = deployment_of(state, generation)
+    if state.release != seen.release or deployment.state is not DeploymentState.CLAIMED:
+        return []
+    return [Put(replace(deployment, state=DeploymentState.CANCELLED))]
+
+
+def _is_cancelled(state: State, generation: Generation) -> bool:
+    return deployment_of(state, generation).state is DeploymentState.CANCELLED
 
 
 def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener) -> Outcome:
-    """Cancel a claim, in the name of whoever asks for it. Raises WrongState once it was promoted."""
-    return _cancel(env, generation, env.who or here(), listen)
+    """Cancel a claim: its state first, which copies that still run see, and end; then its files, its rows last.
 
-
-def _cancel(env: EnvironmentRoot, generation: Generation, by: str | None, listen: Listener) -> Outcome:
-    """Cancel a claim: its state first, which copies that still run see, and end; then its files, its rows last."""
+    Raises WrongState once it was promoted.
+    """
     ledger = LedgerWriter(env)
 
     def give_up(state: State) -> Sequence[Update]:
         deployment = deployment_of(state, generation)
         if deployment.state not in (DeploymentState.CLAIMED, *_OVER):
             raise WrongState(generation=generation, state=deployment.state.value, task="cancel", first=_ROLL_BACK)
-        is_cancelled = deployment.state is DeploymentState.CANCELLED and by is None
-        if deployment.state is DeploymentState.ROLLED_BACK or deployment.cancelled_by is not None or is_cancelled:
+        if deployment.state is DeploymentState.ROLLED_BACK or deployment.cancelled_by is not None:
             return []
-        return [Put(replace(deployment, state=DeploymentState.CANCELLED, cancelled_by=by))]
+        return [Put(replace(deployment, state=DeploymentState.CANCELLED, cancelled_by=env.who or here()))]
 
-    state = ledger.transact(give_up)
+    deleted = _delete(env, ledger, ledger.transact(give_up), generation, listen)
+    state = ledger.state()
+    at = state.release_version  # not the claim's source: one that is over may be of long ago
+    return Outcome(at, at, generation, None, deleted.results, pending_holds(state), (*deleted.notes, *_goes_on(state, generation)))
+
+
+def _delete(env: EnvironmentRoot, ledger: LedgerWriter, state: State, generation: Generation, listen: Listener) -> Deleted:
+    """Delete what a cancelled claim has built, and then forget it."""
     shards = [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]
     deleted = delete_tables(env, state, shards, "cleanup", listen)
     remove_scratch(env, generation)
     ledger.transact(functools.partial(forget_shards, {shard.shard for shard in shards}))
-    state = ledger.state()
-    at = state.release_version  # not the claim's source: one that is over may be of long ago
-    return Outcome(at, at, generation, None, deleted.results, pending_holds(state), (*deleted.notes, *_goes_on(state, generation)))
+    return deleted
 
 
 def _goes_on(state: State, generation: Generation) -> Iterator[str]:

@@ -284,6 +284,22 @@ def test_a_version_removes_what_a_key_referred_to_that_was_dropped_first(tmp_pat
     assert (lake.version, sorted(lake.state.objects)) == ("1.1.0", ["t", "v"])
 
 
+def test_a_version_keeps_dropped_tables_that_the_folder_is_about_to_change_and_what_they_refer_to(tmp_path: Path) -> None:
+    """An upgrade to it is refused, which says what to do; ``accept`` makes nothing of it that is no schema."""
+    y, u = "CREATE TABLE y (id BIGINT); ", "CREATE TABLE u (i BIGINT); "
+    x = "CREATE TABLE x (ref BIGINT, CONSTRAINT fk FOREIGN KEY (ref) REFERENCES y (id));"
+    lake = two_releases(tmp_path, y + u + x, y + u + x.replace("ref BIGINT,", "ref BIGINT, k INT,"), 'evolution("x")')
+    folder = tmp_path / "folder"
+    shutil.copytree(lake.second, folder)
+    for name in ("x", "y"):
+        commands.alter(lake.env, f"DROP TABLE {name}", jobs=no_spark, hold=timedelta(0))
+    foreign.add_column(lake.path("u"), "theirs")
+    assert str(commands.accept(lake.env, folder).version) == "1.2.0"
+    assert not list(check(folder))
+    with refused("ahead_not_in_release", "x"):
+        lake.upgrade(folder)
+
+
 @pytest.mark.parametrize("end", ["", ";", " -- the last one", "\n/* a; b */\n"])
 def test_a_version_has_a_created_table_after_a_schema_that_ends_anyhow(tmp_path: Path, end: str) -> None:
     lake = two_releases(tmp_path, f"CREATE TABLE t (id BIGINT){end}", "CREATE TABLE t (id BIGINT, y INT);", 'evolution("t")')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,29 @@ def test_a_claim_that_goes_on_passes_over_live_nodes_if_who_goes_on_says_so(tmp_
         with refused("hold_in_use"):
             commands.upgrade(lake.env, third, jobs=no_spark, end_hold=True, ignore_nodes=asked)
     assert lake.version == ("1.2.0" if asked and not is_approved else "1.1.0")
+
+
+def test_a_claim_with_work_again_stays_where_a_stalled_try_had_found_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right before its append another try gets the same claim back, as the faster upgrade was taken back."""
+    folders = releases(tmp_path, ("CREATE TABLE t (id BIGINT);", ""), ("CREATE TABLE t (id STRING);", 'replacement("t")'))
+    lake = deployed(tmp_path, *folders)
+    faster = claimed(lake, folders[1], claim_id="faster")
+    slower = claimed(lake, folders[1], claim_id="slower")
+    for verb in (commands.promote, commands.expand, commands.cutover):
+        verb(lake.env, faster)
+    done: list[Generation] = []
+
+    def twin(moment: str, what: str, key: str) -> None:
+        if (moment, what) == ("before", "ledger") and not done:
+            done.append(slower)
+            commands.rollback(lake.env, jobs=no_spark)
+            assert claimed(lake, folders[1], claim_id="slower") == slower
+
+    late = replace(lake.env, on_write=twin)
+    assert commands.preflight(late, folders[1], claim_id="slower", jobs=no_spark).generation is None
+    assert done and lake.state.deployments[slower].state is DeploymentState.CLAIMED
+    lake.upgrade(folders[1], claim_id="slower")
+    whole(lake)
 
 
 def test_a_claim_made_since_stays_where_a_stalled_try_had_found_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
