@@ -57,6 +57,7 @@ def test_the_wheel_holds_the_provider_the_jobs_and_the_dags_and_nothing_else(whe
 
 def test_the_wheel_holds_the_runbook_that_the_page_shows(wheel: zipfile.ZipFile) -> None:
     """In the source it is a link to that of the docs."""
+    assert (ROOT / "airflow_provider_schemamig/core/html/runbook.txt").readlink() == Path("../../../docs/runbook.md")
     assert wheel.read("airflow_provider_schemamig/core/html/runbook.txt") == (ROOT / "docs/runbook.md").read_bytes()
 
 
