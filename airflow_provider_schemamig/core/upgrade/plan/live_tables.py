@@ -95,11 +95,15 @@ def read_heads(
 
     It may be that of another table that was made in its place (``drift_of``). Unless ``again``, one that this process has looked at counts.
     """
-    if state is None:
-        return {}
+    return {} if state is None else _each(env, state, collections, functools.partial(_head_of, env, state, again))
+
+
+def _each(
+    env: EnvironmentRoot, state: State, collections: Iterable[CollectionName] | None, look: Callable[[CollectionName], T]
+) -> Mapping[CollectionName, T]:
     recall_heads(env)
     names = list(state.objects if collections is None else collections)
-    return dict(zip(names, env.each(functools.partial(_head_of, env, state, again), names), strict=True))
+    return dict(zip(names, env.each(look, names), strict=True))
 
 
 def _head_of(env: EnvironmentRoot, state: State, again: bool, collection: CollectionName) -> Head | None:
@@ -116,7 +120,6 @@ def look_at_tables(
     env: EnvironmentRoot, state: State, collections: Iterable[CollectionName] | None = None
 ) -> Mapping[CollectionName, Head | str]:
     """Return what ``read_heads`` does, for who shows or skips a table that has none: why in words, also where a log cannot be read."""
-    recall_heads(env)
 
     def look(collection: CollectionName) -> Head | str:
         try:
@@ -124,8 +127,7 @@ def look_at_tables(
         except (LogTruncated, LogDamaged) as damaged:
             return damaged.message.rstrip(".")
 
-    names = list(state.objects if collections is None else collections)
-    return dict(zip(names, env.each(look, names), strict=True))
+    return _each(env, state, collections, look)
 
 
 def is_another(env: EnvironmentRoot, shard: Shard) -> bool:
