@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,16 +22,18 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.lake import append, rows
 from tests.support.processes import drivers, wait_until
 from tests.support.product import Product
-from tests.support.spark.connect import connect_server
+from tests.support.spark.connect import connect_server, kill_server
 from tests.support.spark.standalone import Cluster, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(3400)]
@@ -65,6 +67,8 @@ SLOW_SUBMIT = """#!/bin/sh
 sleep 40
 SPARK_HOME={home} exec {home}/bin/spark-submit "$@"
 """
+#: The exit code of what is to be tried again.
+CONFLICT = 75
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 
 
@@ -103,6 +107,12 @@ class Lake:
         assert found is not None
         return found
 
+    def is_sealed(self) -> bool:
+        """Return whether writers of ``events`` are locked out at this moment."""
+        state = LedgerReader(self.env).state()
+        shard = state.shard_of(CollectionName("events"))
+        return read_head(table_store(self.env, state, shard.shard)).sealed_for is not None
+
     def upgrade(self, spark: str) -> subprocess.Popen[str]:
         command = [SCHEMAMIG, "upgrade", "--env", str(self.folder / "lake"), "--release", str(self.release), "--spark", spark, "--json"]
         return subprocess.Popen(command, env=os.environ | self.environment, stdout=PIPE, text=True)
@@ -129,12 +139,13 @@ class Writer:
     """Appends a row to the old table of ``events`` again and again, until it is refused; knows which ones were acknowledged."""
 
     table: Path
+    rest_s: float = 2
     written: int = 0
     refused: str = ""
     over: threading.Event = field(default_factory=threading.Event)
 
     def work(self) -> None:
-        while not self.over.wait(2):
+        while not self.over.wait(self.rest_s):
             number = ROWS + self.written
             try:
                 append(self.table, [{"id": number, "v": number % 7}])
@@ -145,8 +156,8 @@ class Writer:
 
 
 @contextmanager
-def writing(lake: Lake) -> Iterator[Writer]:
-    writer = Writer(lake.table("events"))
+def writing(lake: Lake, rest_s: float = 2) -> Iterator[Writer]:
+    writer = Writer(lake.table("events"), rest_s)
     thread = threading.Thread(target=writer.work)
     thread.start()
     try:
@@ -235,3 +246,53 @@ def test_a_whole_upgrade_under_a_writer_on_connect(tmp_path: Path) -> None:
         document = ended(lake.upgrade(url), time.monotonic())
     assert blocked_seconds(document) < 60
     lake.check(writer.written)
+
+
+#: A moment in a whole upgrade -> whether it has come.
+MOMENTS: dict[str, Callable[[Lake], bool]] = {
+    "the first rows are filled": lambda lake: any(
+        row.filled_rows is not None for row in LedgerReader(lake.env).state().replacements.values()
+    ),
+    "it is promoted": lambda lake: LedgerReader(lake.env).state().is_promoted,
+    "a rule is added online": lambda lake: bool(LedgerReader(lake.env).state().elements),
+    "writers are locked out": Lake.is_sealed,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_connect_server_is_killed_in_the_middle_of_a_whole_upgrade_under_a_writer(tmp_path: Path, moment: str) -> None:
+    """The command ends as one to be tried again; the next one, on another server, goes on from there, and no acknowledged row is lost."""
+    lake = Lake.make(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with writing(lake, 0.5) as writer:
+        with connect_server(tmp_path / "first", master="local[2]") as url:
+            upgrade = lake.upgrade(url)
+            wait_until(lambda: MOMENTS[moment](lake), 300, pause_seconds=0.01)
+            kill_server(url)
+            out, _ = upgrade.communicate(timeout=300)
+        assert upgrade.returncode == CONFLICT, out
+        error = json.loads(out)["error"]
+        assert (error["code"], url in error["message"]) == ("spark_unavailable", True), error
+        assert not lake.is_sealed(), "writers are locked out by nobody"
+        with connect_server(tmp_path / "second", master="local[2]") as url:
+            ended(lake.upgrade(url), time.monotonic())
+    lake.check(writer.written)
+
+
+def test_a_connect_server_that_is_started_anew_during_an_upgrade_is_tried_again(tmp_path: Path) -> None:
+    """As a cluster does with one that died: the client finds a server at the old address that knows nothing of its session."""
+    lake = Lake.make(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with connect_server(tmp_path / "first", master="local[2]") as url:
+        upgrade = lake.upgrade(url)
+        wait_until(lambda: bool(LedgerReader(lake.env).state().replacements), 300, pause_seconds=0.01)
+        time.sleep(1.5)  # it is in the middle of the first fill
+        kill_server(url)
+        with connect_server(tmp_path / "second", master="local[2]", port=int(url.rpartition(":")[2])):
+            out, _ = upgrade.communicate(timeout=300)
+            assert upgrade.returncode == CONFLICT, out
+            assert json.loads(out)["error"]["code"] == "spark_unavailable", out
+            ended(lake.upgrade(url), time.monotonic())
+    lake.check(0)

@@ -6,6 +6,7 @@ same for every kind (``spark_jobs`` documents them), and so are the errors.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkJ
 from airflow_provider_schemamig.core.spark.java_output import Hears, to_stderr
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
 from airflow_provider_schemamig.core.spark.session import DELTA_SETTINGS, embedded_session, java_exit_code, quiet_pyspark, with_meaning
-from airflow_provider_schemamig.core.spark.translate import last_lines
+from airflow_provider_schemamig.core.spark.translate import last_lines, translated
 from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -139,14 +140,20 @@ class ConnectRunner:
         return self._tasks
 
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            # Not the statements alone: a server can be lost while its session is made, and between two settings.
+            with translated(job, request.get("collection")):
+                return self._run(job, request)
+        except SparkUnavailable as lost:
+            raise SparkUnavailable(where=_address(self.url), reason=lost.reason, collection=lost.collection) from None
+
+    def _run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
         session = connect_session(self.url)
         self._session = session
         session.registerProgressHandler(self._heard)  # type: ignore[arg-type]  # its protocol has one method more, which nobody calls
         try:
             self._check_delta(session)
             return run_job(with_meaning(session), job, _from_here(request))
-        except SparkUnavailable as lost:
-            raise SparkUnavailable(where=_address(self.url), reason=lost.reason, collection=lost.collection) from None
         finally:
             self._session, self._tasks = None, (0, 0)
             session.stop()
@@ -163,8 +170,10 @@ class ConnectRunner:
         self._tasks = sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known)
 
     def cancel(self) -> None:
+        """Stop what is running; of a server that is gone nothing does."""
         if self._session is not None:
-            self._session.interruptAll()
+            with contextlib.suppress(SparkUnavailable), translated("cancel"):
+                self._session.interruptAll()
 
 
 def _is_interrupt(error: BaseException) -> bool:

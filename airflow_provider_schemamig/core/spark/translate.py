@@ -139,6 +139,8 @@ _WITH_REASON = (CredentialsExpired, StorageThrottled, StorageForbidden, StorageU
 _NAMED = (StorageForbidden, StorageUnreachable, e.CredentialsMissing)
 _STORE_URI = re.compile(r"(?:s3a|abfss?|gs)://[^\s,'\"`)]+")
 _OF_A_STORE = re.compile(r"fs\.s3a|fs\.azurebfs|amazonaws|amazon\.awssdk|\.core\.windows\.net|fs\.gcs|googleapis")
+#: What a Connect server, or its client, says of a session that it knows nothing of.
+_SESSION_LOST = ("INVALID_HANDLE.", "NO_ACTIVE_SESSION")
 #: What operating systems say when no more bytes fit.
 _DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _TAIL_LINES = 20
@@ -182,6 +184,8 @@ def translate(error: Exception, job: str, collection: str | None = None) -> Sche
     if "StatusCode.UNAVAILABLE" in text or "RETRIES_EXCEEDED" in text:
         details = _DETAILS.search(text)
         return e.SparkUnavailable(where="the Connect server", reason=details[1] if details else last_lines(text, 1), collection=collection)
+    if any(condition.startswith(_SESSION_LOST) for condition, _ in found):
+        return e.SparkUnavailable(where="the Connect server", reason="it was started anew, or has ended the session", collection=collection)
     if found and _is_analysis(error):
         condition, detail = found[0]
         return e.QueryRefused(condition=condition, detail=detail, collection=collection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -22,6 +23,7 @@ _running: dict[str, subprocess.Popen[bytes]] = {}
 def kill_server(url: str) -> None:
     """As a machine that is gone: nothing of it answers any more."""
     os.killpg(_running[url].pid, signal.SIGKILL)
+    _running.pop(url).wait()
 
 
 def limit_files(url: str, size_bytes: int) -> None:
@@ -30,9 +32,14 @@ def limit_files(url: str, size_bytes: int) -> None:
 
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType({}), master: str = "local[1]") -> Iterator[str]:
-    """The URL of a server with Delta, in a process group of its own that is gone afterwards, whatever happens; its log is in ``folder``."""
-    port = free_port()
+def connect_server(
+    folder: Path, settings: Mapping[str, str] = MappingProxyType({}), master: str = "local[1]", port: int | None = None
+) -> Iterator[str]:
+    """The URL of a server with Delta, in a process group of its own that is gone afterwards, whatever happens; its log is in ``folder``.
+
+    ``port``: that of a server that was killed, as one that is started anew has it.
+    """
+    port = port or free_port()
     listening = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command, environment = spark_submit_command()
     command += ["--master", master, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
@@ -47,8 +54,9 @@ def connect_server(folder: Path, settings: Mapping[str, str] = MappingProxyType(
         _wait(process, port, folder / "server.log")
         yield url
     finally:
-        del _running[url]
-        os.killpg(process.pid, signal.SIGKILL)
+        _running.pop(url, None)
+        with contextlib.suppress(ProcessLookupError):  # killed by its test, and waited for there
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

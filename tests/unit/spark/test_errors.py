@@ -41,6 +41,8 @@ TEXTS: list[tuple[str, type[SchemamigError], bool]] = [
     ("something without a condition", errors.SparkJobFailed, False),
     ("[A_CONDITION_OF_TOMORROW] nobody knows it", errors.SparkJobFailed, False),
     ("failed to connect: StatusCode.UNAVAILABLE", errors.SparkUnavailable, True),
+    ("[NO_ACTIVE_SESSION] No active Spark session found. Please create a new Spark session", errors.SparkUnavailable, True),
+    ("[INVALID_HANDLE.SESSION_CHANGED] The handle a0 is invalid. The existing Spark server", errors.SparkUnavailable, True),
     (
         "[TASK_WRITE_FAILED] Task failed. Caused by: java.nio.file.AccessDeniedException: s3a://b/t/x.parquet: "
         "S3Exception: The provided token has expired. (Service: S3, Status Code: 400):ExpiredToken",
