@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import ledger, object_store, online, page, peers, release, release_test, replicas, rewrite, scale, schema_only, streams
+from bench import dag, ledger, object_store, online, page, peers, release, release_test, replicas, rewrite, scale, schema_only, streams
 from bench.tools.table import texts
 
 #: Name on the command line -> the benchmark, an iterator of rows.
@@ -24,6 +24,7 @@ BENCHMARKS = {
     "scale": scale.many_collections,
     "files": schema_only.evolve_many_files,
     "dags": schema_only.import_dags,
+    "dag": dag.run_at_scale,
     "jvm": schema_only.no_jvm,
     "check": release.check_many,
     "release_test": release_test.take_paths,

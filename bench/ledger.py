@@ -18,8 +18,7 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from bench.scale import GROWTH_GOAL
-from bench.schema_only import releases
+from bench.schema_only import GROWTH_GOAL, releases
 from bench.tools.measure import Usage, run, run_warm
 from bench.tools.table import Row, cell
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.schema_only import SCHEMAMIG, releases
+from bench.schema_only import GROWTH_GOAL, SCHEMAMIG, releases
 from bench.tools.measure import Usage, run
 from bench.tools.table import Row, cell
 
 FEW, MANY = 1_000, 10_000
 #: Of the upgrade that adds a column to each.
 GOALS = {FEW: "2.5 s", MANY: "25 s, 500 MiB"}
-GROWTH_GOAL = "exponent 1.05"
 
 
 def many_collections(folder: Path) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -24,6 +25,8 @@ from bench.tools.table import Row, cell
 from tests.support.product import Product
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
+#: Of the CPU that a command takes, from few to many.
+GROWTH_GOAL = "exponent 1.05"
 COLUMNS = ", ".join(
     f"c{n} {kind}" for n, kind in enumerate(["INT", "BIGINT", "STRING", "DOUBLE", "TIMESTAMP", "STRUCT<a: INT, b: STRING>"] * 2)
 )
@@ -105,25 +108,29 @@ def spark_alter(folder: Path, tables: int) -> float:
 
 #: Files of a table -> own work in ms that an instant change may take.
 OWN_WORK_GOALS = {10: 20, 1_000: 20, 100_000: 20, 1_000_000: 100}
+#: Whole commands are run on tables of so many: the start-up, and two to see how it grows.
+FEW, MANY, MOST = 10, 100_000, 1_000_000
 
 
 def evolve_many_files(folder: Path) -> Iterator[Row]:
     lakes = {files: _with_files(folder / str(files), files) for files in OWN_WORK_GOALS}
     own = {files: _own_work_ms(env) for files, env in lakes.items()}
-    few, many = 10, 100_000
     for files, goal in OWN_WORK_GOALS.items():
         what = f"evolve a table of {files:,} files: own work, one commit"
-        yield Row(what, cell("{:.1f} ms", own[files]), cell(f"{few} files: {{:.1f}} ms", own[few]), goal=f"{goal} ms")
-    a, b = (_command(folder / str(files), lakes[files]) for files in (few, many))
-    yield Row(
-        f"  whole upgrade command, {many:,} files",
-        cell("{:.2f} s", b.wall_s),
-        cell("10 files: {:.2f} s", a.wall_s),
-        cell("{:.2f}x", b.wall_s / a.wall_s),
-        "1.5x",
-    )
-    few_mib, ratio = cell("10 files: {:.0f} MiB", a.peak_mib), cell("{:.2f}x", b.peak_mib / a.peak_mib)
-    yield Row("  peak memory", cell("{:.0f} MiB", b.peak_mib), few_mib, ratio, "flat")
+        yield Row(what, cell("{:.1f} ms", own[files]), cell(f"{FEW} files: {{:.1f}} ms", own[FEW]), goal=f"{goal} ms")
+    taken = {files: _commands(folder / str(files), lakes[files]) for files in (FEW, MANY, MOST)}
+    for name in taken[FEW]:
+        few, many, most = (taken[files][name] for files in (FEW, MANY, MOST))
+        for files, usage in ((MANY, many), (MOST, most)):
+            yield Row(
+                f"{name}, a table of {files:,} files",
+                cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+                cell(f"{FEW} files: {{:.2f}} s wall, {{:.2f}} s CPU, {{:.0f}} MiB", few.wall_s, few.cpu_s, few.peak_mib),
+                cell("{:.2f}x", usage.wall_s / few.wall_s),
+                "1.5x" if (name, files) == ("upgrade", MANY) else "",
+            )
+        exponent = math.log(most.cpu_s / many.cpu_s) / math.log(MOST / MANY)
+        yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
 
 
 def _with_files(folder: Path, files: int) -> Environment:
@@ -181,9 +188,20 @@ def _own_work_ms(env: Environment) -> float:
     return milliseconds
 
 
-def _command(folder: Path, env: Environment) -> Usage:
-    release = folder / "product" / "1.1.0"
-    return run([SCHEMAMIG, "upgrade", "--env", env.location.uri, "--release", str(release), "--json"])
+def _commands(folder: Path, env: Environment) -> dict[str, Usage]:
+    release = str(folder / "product" / "1.1.0")
+
+    def command(name: str, *options: str, expect: tuple[int, ...] = (0,)) -> Usage:
+        return run([SCHEMAMIG, *name.split(), "--env", env.location.uri, "--json", *options], expect)
+
+    return {
+        "plan": command("plan", "--release", release, expect=(3,)),
+        "upgrade": command("upgrade", "--release", release),
+        "status": command("status"),
+        "ledger verify": command("ledger verify"),
+        "compact --plan": command("compact", "--plan"),
+        "rollback": command("rollback"),
+    }
 
 
 # --- Airflow -------------------------------------------------------------------------------------------------------------------------

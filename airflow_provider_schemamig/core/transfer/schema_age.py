@@ -7,10 +7,10 @@ under the shard's first schema: to rewrite one too many costs time, to take an o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, size_bytes
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, file_id, size_bytes
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -47,36 +47,31 @@ def schema_age(store: ReadStore, version: int, current: SchemaEntry, known: Sequ
     A schema that a rollback left equal to today's is not older, though its id is another.
     """
     files = active_files(store, version)
-    born = birth_versions(store, version, files)
+    born = birth_versions(store, version, {path for path, _ in files})
     entries = sorted(known, key=lambda entry: (entry.since_table_version, entry.schema_id))
     written: dict[str, list[RawAction]] = {entry.key: [] for entry in entries}  # ids count within one name, and a collection may get others
-    for identity, file in sorted(files.items()):
-        written[_schema_at(entries, born[identity]).key].append(file)
+    for identity in sorted(files):
+        written[_schema_at(entries, born.get(identity[0])).key].append(files[identity])
     there = [entry for entry in entries if written[entry.key]]
     shares = tuple(_share(entry.schema_id, written[entry.key]) for entry in there)
     old = tuple(file for entry in there if entry.physical.fields != current.physical.fields for file in written[entry.key])
     return SchemaAge(current.collection, current.schema_id, version, shares, old)
 
 
-def birth_versions(store: ReadStore, version: int, files: Mapping[FileId, RawAction]) -> dict[FileId, int | None]:
-    """Return the version that wrote each of the files; None if the log begins later.
+def birth_versions(store: ReadStore, version: int, paths: Set[str]) -> Mapping[str, int]:
+    """Return the version that wrote each of the files, without those that the log begins after.
 
     Read backwards, until every file was found. A deletion vector, RESTORE or CLONE adds a file again that is older than that commit.
     """
-    born: dict[FileId, int | None] = dict.fromkeys(files)
-    by_path: dict[str, list[FileId]] = {}
-    for identity in files:
-        by_path.setdefault(identity[0], []).append(identity)
+    born: dict[str, int] = {}
     for number in range(version, -1, -1):
-        if not by_path:
+        if len(born) == len(paths):
             break
         try:
             commit = read_commit(store, number)
         except LogTruncated:
             break
-        for path in _written_by(commit) & by_path.keys():
-            for identity in by_path.pop(path):
-                born[identity] = number
+        born.update({path: number for path in _written_by(commit) if path in paths and path not in born})
     return born
 
 

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet as parquet
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, 
     return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in table.column_names}
 
 
+_BATCH_ROWS = 10_000
 #: A field that every action of a kind has.
 _REQUIRED = {"protocol": "minReaderVersion", "metaData": "id", "domainMetadata": "domain", "txn": "appId"}
 
@@ -97,13 +99,29 @@ def read_parquet(
 
     Columns that the file lacks are left out, and those that ``is_there`` denies by its footer. Raises LogDamaged.
     """
+    with _parquet(store, name) as file:
+        return file.read(columns=_known(file, columns, is_there), use_threads=False)
+
+
+def read_batches(store: ReadStore, name: str, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+    """Read the same row by row, some thousands at a time: the files of a table can be a million, and as one table they are gibibytes."""
+    with _parquet(store, name) as file:
+        yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=_known(file, columns), use_threads=False)
+
+
+@contextlib.contextmanager
+def _parquet(store: ReadStore, name: str) -> Iterator[parquet.ParquetFile]:
     import pyarrow.parquet as parquet
 
     with _damage(store, name), store.open_random(f"{LOG}/{name}") as source:
-        file = parquet.ParquetFile(source)
-        known = set(file.schema_arrow.names)
-        wanted = [column for column in columns if column.partition(".")[0] in known and is_there(file.metadata, column)]
-        return file.read(columns=wanted, use_threads=False)
+        yield parquet.ParquetFile(source)
+
+
+def _known(
+    file: parquet.ParquetFile, columns: Sequence[str], is_there: Callable[[Any, str], bool] = lambda metadata, column: True
+) -> Sequence[str]:
+    known = set(file.schema_arrow.names)
+    return [column for column in columns if column.partition(".")[0] in known and is_there(file.metadata, column)]
 
 
 @contextlib.contextmanager
