@@ -132,9 +132,9 @@ def _made_before_note(deployment: Deployment) -> str:
 def _read_where_made(
     env: EnvironmentRoot, state: State, deployment: Deployment, statement: str
 ) -> tuple[Alteration | None, Mapping[CollectionName, Declaration]]:
-    """Return the statement, read where a deployment began, and what was there when that ended.
+    """Return the statement, read over the declarations before a deployment, and the declarations after it.
 
-    It is read from what is there now, where it cannot be read there; None, where it cannot be read at all.
+    Where it cannot be read so, both are the declarations of now; None for the statement, where it cannot be read over those either.
     """
     now = state.declarations()
     before, after = dict(now), dict(now)
@@ -151,8 +151,8 @@ def _read_where_made(
 
 
 def _cut_off(state: State, statement: str) -> Outcome | None:
-    """Return what this statement did, if that was the last thing done here, and can still be rolled back: its process was killed after the
-    commit, or it is given once more."""
+    """Return the outcome of this statement, if it was the last thing done here and can still be rolled back: its process was killed after
+    the commit, or it is given once more."""
     holds = [hold for hold in open_holds(state) if hold.state in (HoldState.OPEN, HoldState.CONTRACTING)]
     if not holds or holds[-1].generation != max(state.deployments):
         return None
@@ -193,7 +193,7 @@ def _outcome(deployment: Deployment) -> Outcome:
 
 
 def _end_holds_without_time(env: EnvironmentRoot, state: State, listen: Listener) -> None:
-    """End the holds that were wanted for no time at all, which a kill right after the commit leaves open in everybody's way."""
+    """End the holds of 0 seconds. A kill right after the commit leaves them open, in everybody's way."""
     for hold in open_holds(state):
         if not state.deployments[hold.generation].hold_seconds:
             contract(env, hold.generation, listen=listen)

@@ -166,7 +166,7 @@ def _leader_of(env: EnvironmentRoot, state: State, listen: Listener) -> LeaderWr
 
 
 def _claim(leader: LeaderWriter, collection: CollectionName, expected: SchemaId, new: Declaration) -> UnreleasedChange | None:
-    """Write down what is to be done, or take up what somebody of this epoch did not finish; None: look again.
+    """Write down the change to make, or take up an unfinished one of this epoch; None: look again.
 
     This append decides between racing callers: from here on everybody makes the same change.
     """
@@ -221,7 +221,7 @@ def _remember(leader: LeaderWriter, claim: UnreleasedChange) -> None:
 
 
 def _evolved(state: State, claim: UnreleasedChange, entry: SchemaEntry) -> list[Update]:
-    """Return the updates of the one append, which supersedes what was ahead before it."""
+    """Return the updates of the one append that puts the new schema in force. They drop the unreleased change before it."""
     before = state.unreleased_of(claim.collection)
     updates: list[Update] = [Put(entry), Put(Object(claim.collection, entry.shard, claim.schema_id, fingerprint(claim.declared)))]
     updates += [Drop(UnreleasedChange, before.key)] if before is not None else []

@@ -75,7 +75,7 @@ def _element(env: EnvironmentRoot, state: State, element: Element) -> dict[str, 
 
 
 def _phase(element: Element) -> str:
-    """Return, in one word, what is being done about an element now, or what it waits for."""
+    """Return, in a word or two, the work under way on an element, or what it waits for."""
     if element.state is ElementState.ABSENT:
         return "walked back" if element.error is not None else "begins"
     if element.state is ElementState.PUBLIC:

@@ -61,7 +61,7 @@ class DriftFound(Refusal):
 
 
 class NamesUnderWay(Refusal):
-    """A query would read a table whose columns an upgrade or a rollback has given other names, or another type, and that has not ended."""
+    """A query would read a table whose columns an unfinished upgrade or rollback has given other names, or another type."""
 
     code = "names_under_way"
     message = "{columns:.8} still have the names or types of an unfinished upgrade or rollback, and no query can read the table now."

@@ -133,7 +133,7 @@ def adopt(
 
 
 def _refuse_made_anew(env: EnvironmentRoot, state: State | None, named: Sequence[tuple[CollectionName, Location]]) -> None:
-    """Raise AnotherTable if another table, which is not managed, is at the place of one that is."""
+    """Raise AnotherTable if another, unmanaged table lies at the place of a managed one."""
     if state is None:
         return
 

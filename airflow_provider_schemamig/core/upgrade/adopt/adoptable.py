@@ -96,7 +96,7 @@ def is_managed(env: EnvironmentRoot, state: State | None, collection: Collection
 
 
 def shard_places(env: EnvironmentRoot, state: State | None) -> Places[Shard]:
-    """Return where the tables lie that the ledger knows."""
+    """Return the places of all tables in the ledger."""
     return Places((shard, env.table_location(shard.uri)) for shard in (state.shards.values() if state is not None else ()))
 
 
@@ -122,7 +122,10 @@ def look(env: EnvironmentRoot, state: State | None, given: Sequence[tuple[Collec
 
 
 def refuse_place(env: EnvironmentRoot, state: State | None, shards: Places[Shard], collection: CollectionName, location: Location) -> None:
-    """Refuse a table that may not lie where it does, or is another collection's; ``shards``: ``shard_places`` of that state."""
+    """Refuse a table in a place that is not allowed, a table of another collection, and a second table for a collection.
+
+    ``shards``: ``shard_places`` of that state.
+    """
     root, place = place_of(env.location), place_of(location)
     if env.SYSTEM_FOLDER in place.split("/"):  # of this environment or of another one, whose ledger a change of it would damage
         remedy = f"Leave what lies in {env.SYSTEM_FOLDER} alone, and adopt the tables beside it."

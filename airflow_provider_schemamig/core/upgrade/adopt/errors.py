@@ -83,7 +83,7 @@ class ForgetsTransactions(Refusal):
 
 
 class WrongPlace(Refusal):
-    """A table that is part of the environment itself, or whose folder holds the environment or a table, or lies in a table's."""
+    """A table in an environment's own records or in a table's folder, or with the environment or a table in its own folder."""
 
     code = "wrong_place"
     message = "the table at {uri} cannot be adopted by this environment: {reason}."

@@ -245,7 +245,7 @@ def check_named(state: State, plan: Plan, collections: Iterable[str]) -> None:
 
 
 def keep_plan(env: EnvironmentRoot, plan: Plan) -> None:
-    """Take a plan that was stored just now for what ``plan_of`` reads: what it knows of its evolutions goes along."""
+    """Let ``plan_of`` return this newly stored plan: what it knows of its evolutions goes along."""
     _known_plans(env)[plan.digest] = plan.bound
 
 
@@ -268,7 +268,7 @@ LED = (DeploymentState.PROMOTED, DeploymentState.COMMITTED)
 
 
 def ends_rollback(state: State, generation: Generation) -> str:
-    """Return what brings a rollback or cancel of ``generation`` to its end that has begun."""
+    """Return, in words, how to bring a begun rollback or cancel of ``generation`` to its end."""
     again = f"`schemamig rollback --generation {generation}` again, which goes on where it stopped"
     newer = state.leader.generation if state.leader is not None else generation
     if newer > generation and state.deployments[newer].state in LED:
@@ -310,7 +310,7 @@ def leading(state: State, generation: Generation, *, task: str, states: Sequence
 
 
 def led_past(state: State, generation: Generation, fenced: LedByAnother) -> Outcome:
-    """Return the outcome of a task of a generation that is committed, and that a later one has followed: all that it had to do is done.
+    """Return the outcome of a task of a committed generation after a later one took the lead: all that it had to do is done.
 
     A try that is repeated cannot know that. Raises ``fenced`` where the generation is not committed."""
     deployment = deployment_of(state, generation)
@@ -350,7 +350,7 @@ def no_open_deployment(state: State) -> None:
 
 
 def close_expired_holds(state: State) -> list[Update]:
-    """Return what closes the holds whose time is over: they would not know of a change that nobody planned, and contract, which ends
+    """Return the updates that close expired holds: they would not know of a change that nobody planned, and contract, which ends
     them, asks that there be none. Raises HoldOpen while another one is open."""
     held = hold_in_the_way(state)
     if held is not None:

@@ -48,7 +48,7 @@ def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = Non
 
 
 def still_held(env: EnvironmentRoot, written: Control) -> tuple[Control, ...]:
-    """Return the pauses and postponements that hold beside the control that was just ``written``.
+    """Return the pauses and postponements still in force beside the control just ``written``.
 
     Each verb takes back its own only. For a collection that is also what was said of all; for all, what was said of any.
     """
@@ -58,7 +58,7 @@ def still_held(env: EnvironmentRoot, written: Control) -> tuple[Control, ...]:
 
 
 def still_words(control: Control) -> str:
-    """Return what else makes work wait, and what takes it back."""
+    """Return, in words, another control that makes work wait, and how to take it back."""
     is_all = control.scope == EVERYWHERE
     scope, state = "everything" if is_all else control.scope, "postponed" if control.last_step else "paused"
     why, field = f": {control.reason}" if control.reason else "", "an empty collection" if is_all else f"the collection {control.scope}"

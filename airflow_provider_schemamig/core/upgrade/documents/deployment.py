@@ -73,7 +73,7 @@ def deployment_document(env: EnvironmentRoot, generation: Generation | None = No
 
 
 def _hold(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
-    """Return a hold with what it costs and the live nodes that need what it keeps. Not with their leases, which are new all the time."""
+    """Return a hold with its cost and the live nodes that its end waits for. Not with their leases, which are new all the time."""
     nodes = needed_by(hold, live_nodes(env, pendulum.now("UTC")))
     kept_by = [{"id": node.node_id, "release": str(node.release), "kind": node.kind.value} for node in nodes]
     return {**hold_cost_json(env, state, hold), "kept_by": kept_by}
@@ -129,7 +129,7 @@ _ALWAYS = ("pause", "resume")
 
 
 def _can(state: State, deployment: Deployment) -> list[str]:
-    """Return the verbs that the deployment's state allows, whoever asks."""
+    """Return the verbs that the deployment's state allows. It does not matter who asks."""
     hold, leads = state.holds.get(deployment.generation), state.leader is not None
     newest = leads and state.leader is not None and state.leader.generation == deployment.generation
     match deployment.state:

@@ -30,7 +30,7 @@ _MOST_COMMITS = 200
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What was committed to the source of a copy since the version that is copied. ``rows`` None: a file does not say how many it has."""
+    """The commits and rows at the source of a copy since the copied version. ``rows`` None: a file does not say how many it has."""
 
     commits: int
     rows: int | None
@@ -39,7 +39,7 @@ class Backlog:
 def pace_json(
     env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, history: Sequence[HistoryEntry], row: Progress
 ) -> dict[str, Any]:
-    """Return the progress of one table, its backlog, the seconds that both will take, and what holds it back."""
+    """Return the progress of one table, its backlog, the seconds for both, and what holds it back."""
     found = progress_json(row)
     backlog = _backlog(env, state, deployment, plan, row) if deployment.state is DeploymentState.CLAIMED else None
     rate, eta = found["rows_per_second"], found["eta_seconds"]

@@ -63,7 +63,7 @@ def _document(env: EnvironmentRoot, state: State) -> dict[str, Any]:
 
 
 def _drifted(env: EnvironmentRoot, state: State, but: Collection[str | None]) -> Iterator[tuple[CollectionName, tuple[str, ...]]]:
-    """Yield the live tables that are not as recorded, without those that are told of already."""
+    """Yield the live tables with drift, each with its drift in words. Those of ``but`` are told of already."""
     for name, head in sorted(read_heads(env, state).items()):
         found = drift_of(state, name, head) if head is not None and name not in but else ()
         if found:

@@ -62,7 +62,7 @@ def _document(env: EnvironmentRoot, state: State, collection: str) -> dict[str, 
 
 
 def _share(state: State, name: CollectionName, share: Share) -> dict[str, Any]:
-    """Return how many files were written under one schema, and which release that is of."""
+    """Return the files, bytes and rows written under one schema, and the schema's release."""
     entry = state.schemas.get((name, share.schema_id))
     release = None if entry is None or entry.release is None else str(entry.release)
     return {"schema_id": share.schema_id, "release": release, "files": share.files, "bytes": share.bytes, "rows": share.rows}

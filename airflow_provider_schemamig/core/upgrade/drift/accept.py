@@ -77,7 +77,7 @@ class AcceptedDrift:
 
 
 def accept(env: EnvironmentRoot, release_dir: Path, collections: Sequence[str] = ()) -> AcceptedDrift:
-    """Take over what was done to the named collections, or to all that drifted and can be taken over. No drift: nothing happens.
+    """Take over the drift of the named collections, or of all whose drift can be taken over. No drift: nothing happens.
 
     The folder's next minor version is written, over the environment's release, or over a later one that can be followed (``_can_follow``:
     an earlier ``accept`` wrote it). None is written where a later one contains these very changes already (another environment's
@@ -124,7 +124,7 @@ def _given_back(folder: KnownFolder, state: State) -> Mapping[CollectionName, De
 def _drifted(
     env: EnvironmentRoot, state: State, collections: Sequence[str], others: Mapping[CollectionName, Declaration]
 ) -> tuple[list[Taken], list[str]]:
-    """Return what can be taken over, and in words what cannot: nothing else waits for that, unless it was asked for by name.
+    """Return the drift that can be taken over, and notes on the rest: nothing else waits for the rest, unless it was asked for by name.
 
     ``others``: what the release declares of tables that are not managed.
     """

@@ -1,4 +1,4 @@
-"""What ``accept`` takes over of a drifted table, and the version of the release that contains it."""
+"""What ``accept`` takes over of a drifted table, and the version of the release with it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Taken:
 
 
 def unreleased_after(state: State, item: Taken) -> UnreleasedChange:
-    """Return the row that makes what was taken over the collection's schema."""
+    """Return the row that makes the accepted declaration the collection's schema."""
     assert state.leader is not None  # who has collections had a leader
     return unreleased_change(state, item.name, item.declared, state.next_schema_id(item.name), state.leader.epoch)
 
@@ -83,7 +83,7 @@ def target_from_here(folder: KnownFolder, state: State, taken: Sequence[Taken]) 
 def in_release(
     env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target
 ) -> tuple[Version, tuple[str, ...]]:
-    """Return the version that contains what was done, and the files that were written for it. Raises NotInVersions.
+    """Return the version that contains the drift, and the files written for it. Raises NotInVersions.
 
     ``target``: the folder's head, from here.
     """
@@ -117,7 +117,7 @@ def _next(env: EnvironmentRoot, folder: KnownFolder, state: State, taken: Sequen
 
 
 def _before(env: EnvironmentRoot, state: State, taken: Sequence[Taken], target: Target) -> list[ReleaseStep]:
-    """Return the steps of the tables that were ahead of their release before, without which no upgrade takes the version.
+    """Return the steps of the tables that were ahead of their release before. No upgrade takes the version without them.
 
     None for one that the folder's versions change, or whose change no step says: the upgrade tells of those.
     """
@@ -164,7 +164,7 @@ def _who(env: EnvironmentRoot, state: State, item: Taken) -> str:
 
 
 def _missing(state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]) -> Iterator[NotInVersions]:
-    """Yield a refusal for each table of which the folder's steps from here to its head do not contain what was done."""
+    """Yield a refusal for each table whose drift is not in the folder's steps from here to its head."""
     changed = by_source(steps)
     for item in taken:
         missing = missing_in(unreleased_after(state, item), changed.get(item.name), item.step.renames)
@@ -173,7 +173,7 @@ def _missing(state: State, taken: Sequence[Taken], steps: Sequence[MergedStep]) 
 
 
 def _can_follow(folder: KnownFolder, state: State, taken: Sequence[Taken], target: Target) -> bool:
-    """Return whether a version with what was done can stand on a head that is not deployed here.
+    """Return whether a version with the drift can follow a head that is not deployed here.
 
     The head declares the tables as they were before. Of a table that it changes or reads only columns may have come that the environment's
     release does not have: an upgrade makes all versions as one step, in which a column that goes and comes is two.
@@ -199,7 +199,7 @@ def _is_new(change: Change, released: Declaration) -> bool:
 
 
 def taken_back(folder: KnownFolder, taken: Sequence[Taken]) -> Iterator[str]:
-    """Say what of it the folder's head, which is not deployed here, has otherwise: it was made when the table was another one."""
+    """Say how the folder's head, which is not deployed here, differs from the drift: it was made when the table was another one."""
     head, version = folder.release.declarations(folder.release.version), folder.release.version
     for item in taken:
         known = head.get(item.declared.name)

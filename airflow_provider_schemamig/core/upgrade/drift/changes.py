@@ -38,7 +38,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 @dataclass(frozen=True)
 class Foreign:
-    """A table that is not what ``entry`` records, or has another id than ``table_id``. ``renames``: recorded path -> its last name now.
+    """A table that differs from ``entry``, or has another id than ``table_id``. ``renames``: recorded path -> its last name now.
 
     ``again``: columns that were dropped and added again. No change of a schema says so, the ledger takes note of it.
     """
@@ -57,12 +57,12 @@ class Foreign:
 
     @cached_property
     def changes(self) -> tuple[c.Change, ...]:
-        """Return the changes from what is recorded to what is there. Raises NameTaken, RenameInLambda."""
+        """Return the changes from the recorded to the live declaration. Raises NameTaken, RenameInLambda."""
         return _worth(diff(self.recorded, self.live, self.renames).changes)
 
     @cached_property
     def inverse(self) -> tuple[c.Change, ...]:
-        """Return the changes from what is there to what is recorded, orders included. Raises as ``changes``."""
+        """Return the changes from the live to the recorded declaration, orders included. Raises as ``changes``."""
         return diff(self.live, self.recorded, inverse_renames(tuple(self.renames.items()))).changes
 
     @cached_property
@@ -187,7 +187,7 @@ def emptied_columns(foreign: Foreign, changes: Sequence[c.Change]) -> list[Colum
 
 
 def _asked_of_lost_values(foreign: Foreign, changes: Sequence[c.Change]) -> list[str]:
-    """Return the rules that cannot come back, because columns that they are about have NULL in older rows now.
+    """Return, in words, the rules that cannot come back, because their columns have NULL in older rows now.
 
     NULL breaks a CHECK, too: Delta asks for TRUE.
     """
@@ -289,7 +289,7 @@ def refused_by_evolution(foreign: Foreign) -> tuple[str, ...]:
 
 
 def taken_over(foreign: Foreign) -> Declaration:
-    """Return what the release declares once it contains what was done to the table. Raises NotApplicable and as ``Foreign.changes``."""
+    """Return the release's declaration of the table once it contains the drift. Raises NotApplicable and as ``Foreign.changes``."""
     return apply(foreign.entry.declared, foreign.visible)
 
 

@@ -14,7 +14,7 @@ _NO_OTHER_WAY = (
 
 
 class CannotAccept(Refusal):
-    """What was done to the table is nothing that an evolution of the release can say. ``undoable``: ``revert`` can undo it; ``held``: why
+    """The table's drift is nothing that an evolution of the release can say. ``undoable``: ``revert`` can undo it; ``held``: why
     nothing but that goes now (``plan.holds.rules.options_refused``)."""
 
     code = "cannot_accept"

@@ -1,4 +1,4 @@
-"""What a release has to say so that a table which others changed is as it declares: from the release's own declaration on.
+"""The step that a release needs to declare a table as others have changed it: from the release's own declaration on.
 
 A table that is ahead of its release (``alter``, an ``accept`` before) was changed by us first. The step of a release begins where the
 release is, so both are told as one: what they renamed and dropped between them, by the names in the data files. A column that was dropped
@@ -61,7 +61,7 @@ class ReleaseStep:
             phases(self.released, self.released, self.declared, self.renames)
 
     def in_schema(self, schema: str) -> str:
-        """Return a schema.sql that declares ``released`` with what it is to declare."""
+        """Return a schema.sql with ``declared`` in the place of ``released``."""
         if not self.declared.fields:
             return without_statement(schema, self.released.name)
         text = create_table_text(self.declared)
@@ -79,13 +79,13 @@ class ReleaseStep:
 
 
 def step_to(state: State, foreign: Foreign, declared: Declaration) -> ReleaseStep:
-    """Return the step from what the release declares to ``declared``, which the table has now."""
+    """Return the step from the release's declaration to ``declared``, which the table has now."""
     unreleased = state.unreleased_of(foreign.entry.collection)
     return step_over(foreign, declared) if unreleased is None else step_from_release(state, unreleased, declared, foreign.head)
 
 
 def step_from_release(state: State, unreleased: UnreleasedChange, declared: Declaration, head: Head) -> ReleaseStep:
-    """Return the step of a collection that is ahead of its release, from what that declares to ``declared``."""
+    """Return the step of a collection that is ahead of its release, from its released declaration to ``declared``."""
     if not unreleased.released.fields:
         return ReleaseStep(unreleased.released, declared, {})
     names = state.names_in_release(unreleased)

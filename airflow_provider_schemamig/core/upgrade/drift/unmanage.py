@@ -85,7 +85,7 @@ def unmanage(env: EnvironmentRoot, collection: str) -> UnmanagedTable:
 
 
 def _place(env: EnvironmentRoot, shard_uri: str) -> str:
-    """Return where the table is, also if it was adopted at a place that this software does not accept any more."""
+    """Return the table's URI, also if it was adopted at a place that this software does not accept any more."""
     try:
         return env.table_location(shard_uri).uri
     except InvalidLocation:
