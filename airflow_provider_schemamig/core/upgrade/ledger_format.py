@@ -80,7 +80,7 @@ def upgrade_ledger(env: EnvironmentRoot, *, formats: Formats = FORMATS, listen: 
 
 
 def check_unused(state: State) -> None:
-    """Raise LedgerInUse if a leader, whose software may be older, is at work between two states that a release can be in."""
+    """Raise LedgerInUse if a leader, whose software may be older, is at work on an upgrade or a rollback."""
     leader = state.leader
     if leader is None:
         return

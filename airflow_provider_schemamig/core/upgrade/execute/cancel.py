@@ -82,7 +82,7 @@ def _delete(env: EnvironmentRoot, ledger: LedgerWriter, state: State, generation
 
 
 def _goes_on(state: State, generation: Generation) -> Iterator[str]:
-    """Say which generation goes on under the claim of one that a later plan replaced."""
+    """Say which generation goes on under the same claim, after a later plan replaced this one."""
     claim_id = state.deployments[generation].claim_id
     for other in state.deployments.values():
         if other.claim_id == claim_id and other.state is DeploymentState.CLAIMED:

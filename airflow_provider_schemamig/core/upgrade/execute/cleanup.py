@@ -112,16 +112,17 @@ def delete_tables(env: EnvironmentRoot, state: State, shards: Sequence[Shard], k
 
 
 def forget_shards(gone: Set[ShardId], state: State) -> list[Update]:
-    """Return the rows of shards whose files are gone, and what hangs on them."""
+    """Return the updates that drop the rows of deleted shards, with their building rows and intents."""
     updates: list[Update] = [Drop(Shard, shard) for shard in gone if shard in state.shards]
     updates += [Drop(BuildingShard, row.key) for row in state.replacements.values() if row.shard in gone]
     return updates + [Drop(Intent, intent.key) for intent in state.intents.values() if intent.shard in gone]
 
 
 def stale_shards(state: State, generation: Generation) -> tuple[Shard, ...]:
-    """Return the shards that no object points at and that an ended generation was building, or brought and took back.
+    """Return the shards of ended generations that no object points at.
 
-    Of this generation, whose release is in, those that it gave up for another (a process that died in between left them).
+    Such a generation was building them, or brought them and took them back. Of this generation, whose release is in, those that it gave up
+    for another (a process that died in between left them).
     """
     used = {item.shard for item in state.objects.values()}
     used |= {row.shard for row in state.replacements.values() if row.generation == generation}

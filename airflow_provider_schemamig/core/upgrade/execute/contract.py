@@ -95,7 +95,7 @@ def contract_due(leader: LeaderWriter, generation: Generation | None, at_once: b
 
 
 def _end_notes(state: State, hold: Hold) -> list[str]:
-    """Say what the end of a hold took away, also where no table was touched for it; nothing of a hold of 0, which promised no way back."""
+    """Say what the end of a hold took away, even if no table was touched for it; nothing of a hold of 0, which promised no way back."""
     if not state.deployments[hold.generation].hold_seconds:
         return []
     if hold.state is HoldState.KEEPING:
@@ -176,8 +176,8 @@ def _contract(leader: LeaderWriter, hold: Hold, allow: Allow) -> None:
 
 
 def _changed_by_others(leader: LeaderWriter, hold: Hold) -> Iterator[DriftFound | DroppedInUse]:
-    """Yield what somebody changed on the tables from which the end of the hold drops something, as far as that stands against it. Renews
-    the leader's state."""
+    """Yield the refusals of tables that lose columns with the end of the hold: drift, or a column still in use. Renews the leader's
+    state."""
     named = ((live_collection(leader.state, table.shard), table) for table in hold.tables)
     asked = [(name, table) for name, table in named if name is not None and dropped_paths(leader.state.entry(name), table)]
     heads = list(leader.env.each(lambda item: look_or_none(table_store(leader.env, leader.state, item[1].shard)), asked))
@@ -242,7 +242,10 @@ def _is_anothers(leader: LeaderView, held: HeldTable) -> bool:
 
 
 def _transition(leader: LeaderWriter, held: HeldTable, is_anothers: bool) -> Transition | None:
-    """Return the commit that drops what the hold kept of a table; None if it is gone already, with its collection or by an earlier try."""
+    """Return the commit that drops the columns kept by the hold of a table.
+
+    None if they are gone already, with their collection or by an earlier try, or if another table is in its place.
+    """
     name = live_collection(leader.state, held.shard)
     if name is None:
         return None
@@ -276,7 +279,7 @@ def _close(state: State, hold: Hold, ended: Sequence[_Ended], retired: Sequence[
 
 
 def _schemas(state: State, shard: ShardId, newer: Collection[Hold]) -> Sequence[SchemaEntry]:
-    """Return the schema that the table has now, and those that newer holds lead back to."""
+    """Return the table's schema of now, and those that newer holds lead back to."""
     found = [state.schemas[table.collection, table.schema_id] for _, table in held_of(state, shard, newer)]
     name = live_collection(state, shard)
     now = [] if name is None else [state.entry(name)]

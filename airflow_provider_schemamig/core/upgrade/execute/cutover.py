@@ -183,7 +183,7 @@ def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:
 
 
 def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable:
-    """Return what an evolved collection ends as, and its commit, from the one look at its stages and its course that this task takes.
+    """Return the form that an evolved collection ends in, and its commit. This task looks at its stages and its course only here.
 
     Raises WrongState, DriftFound.
     """
@@ -288,7 +288,7 @@ def _commit(
 
 
 def _sealed_version(leader: LeaderView, intent: SealIntent, made: int | None) -> int:
-    """Return the version at which a table was sealed, which a way back goes to. ``made``: the one at which this run did.
+    """Return the version of a table's seal, which a way back goes to. ``made``: that of a seal by this run.
 
     Raises SourceTouched if others restored it since.
     """

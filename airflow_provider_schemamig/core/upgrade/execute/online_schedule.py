@@ -64,7 +64,7 @@ class OnlineSchedule:
 
     @cached_property
     def last_step(self) -> int | None:
-        """Return the round of ``change`` whose commit comes when all work on rows is done, and which may be postponed.
+        """Return the round of ``change`` whose commit comes after all work on rows. That commit may be postponed.
 
         None: no commit comes after work on rows, or it is the cut-over's.
         """
@@ -138,7 +138,7 @@ def absent(leader: LeaderView, item: OnlineSchedule, operation: Operation, error
 
 
 def tell(leader: LeaderWriter, collection: CollectionName, operation: Operation, state: ElementState) -> None:
-    """Tell whoever listens that an element has reached a state."""
+    """Tell the listener that an element has reached a state."""
     measures = {"element_state": list(ElementState).index(state)}
     leader.listen(Event("change", collection, note=f"{operation.name} is {state.name}", element=operation.name, measures=measures))
 

@@ -103,7 +103,7 @@ def reject(
 
 
 def meet_rejection(env: EnvironmentRoot, generation: Generation) -> Rejection | None:
-    """Return the no that stands against a generation's plan, for a gate that begins to ask anew; None if there is none.
+    """Return the rejection of a generation's plan, for a gate that begins to ask anew; None if there is none.
 
     Raises PlanRejected where no gate has ended by it yet: that one does, and who has it ask again knows of it. It is noted that it has.
     """

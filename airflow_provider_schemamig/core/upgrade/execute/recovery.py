@@ -235,7 +235,7 @@ def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
 
 
 def _done(state: State, head: Head, intents: Sequence[Intent]) -> Sequence[TransitionIntent]:
-    """Return the intents in place on the table, which is where the last of them led to. Raises DriftFound if it is nowhere there."""
+    """Return the intents in place on the table, up to the last one that led to it. Raises DriftFound if the table is nowhere on the way."""
     announced = [_as_far_as_it_came(intent, head) for intent in intents if isinstance(intent, TransitionIntent)]
     reached = _reached(state, head, announced) if announced else -1
     if reached is None:
@@ -253,7 +253,7 @@ def _as_far_as_it_came(intent: TransitionIntent, head: Head) -> TransitionIntent
 
 
 def _is_as_recorded(state: State, shard: ShardId, intents: Sequence[Intent], head: Head) -> bool:
-    """Return whether the table is sealed as the ledger says, as far as what is settled may have changed that."""
+    """Return whether the table is sealed as the ledger says. Only intents of a seal or its end may have changed that."""
     if not any(intent.kind in (IntentKind.SEAL, IntentKind.UNSEAL) for intent in intents):
         return True
     return (head.sealed_for is not None) == (state.shards[shard].state is ShardState.RETIRED)
@@ -361,8 +361,10 @@ def _announce(leader: LeaderWriter, swap_back: SwapBack, done: Sequence[Intent],
 
 
 def _record(state: State, shard: ShardId, physical: Declaration, head: Head, added: Collection[ColumnPath] | None) -> list[Update]:
-    """Return the updates that record the physical schema of a live shard, and what ``head`` calls the fields that we have ``added`` again;
-    None: any may be such."""
+    """Return the updates that record the physical schema of a live shard, and the names of its fields in the data files.
+
+    ``added``: the fields that we have added again, whose names ``head`` tells; None: any may be such.
+    """
     found = live_collection(state, shard)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""What the one append writes that makes a release true: schemas, objects, shards, holds, the version."""
+"""The rows of the one append that makes a release true: schemas, objects, shards, holds, the version."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _of_step(leader: LeaderView, state: State, step: MergedStep, sealed: Mapping
 
 
 def _held(leader: LeaderView, state: State, evolved: Sequence[EvolvedTable], seals: Sequence[SealIntent]) -> list[HeldTable]:
-    """Return the held tables by the state before the commit, which is what the way back leads to."""
+    """Return the held tables by the state before the commit. The way back leads to that state."""
     found = [
         evolved_table(state, leader.plan.evolution(item.step, state).stages, item.step, before=item.before, names=item.stored_names)
         for item in evolved
@@ -172,7 +172,7 @@ def _restatements(leader: LeaderView) -> tuple[Declaration, ...]:
 
 
 def _restated(leader: LeaderView, state: State) -> list[Update]:
-    """Give what is restated a schema id of its own, so that readers of the release before get its columns in its order."""
+    """Give each restated collection a new schema id, so that readers of the release before get its columns in the old order."""
     updates: list[Update] = []
     for declaration in _restatements(leader):
         entry, known = state.entry(declaration.name), state.objects[declaration.name]

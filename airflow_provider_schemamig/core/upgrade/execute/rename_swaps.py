@@ -100,9 +100,10 @@ class Swaps:
                 pace.begin_last_step("cutover", swap.collection)
 
     def fill_until_near(self) -> None:
-        """Fill what came since ``change``, at the pace that people said, until next to nothing is left, or as much after every round.
+        """Fill the rows that came since ``change``, at the pace set by people, round after round.
 
-        Raises NeverSettles, and as ``column_swap.retry_on_new_files``.
+        It ends when nothing is left, or when a round takes about as long as the one before. Raises NeverSettles, and as
+        ``column_swap.retry_on_new_files``.
         """
         before = float("inf")
         for _ in range(_ROUNDS):

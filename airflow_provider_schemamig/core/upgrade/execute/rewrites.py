@@ -227,8 +227,8 @@ def _caught_up(leader: LeaderWriter, followed: CaughtUpRewrite, jobs: JobRunner)
 
 
 def check_untouched(leader: LeaderView, followed: Sequence[CaughtUpRewrite]) -> None:
-    """Check that each source has the rows that were caught up with: RESTORE gets through a seal, and so does a compaction, which changes
-    none. Raises SourceTouched.
+    """Check that each source still has the rows as they were caught up with: RESTORE gets through a seal, and so does a compaction, which
+    changes none. Raises SourceTouched.
 
     And AnotherTable, if what the query looked up was made anew: both digests may be of rows by the new table.
     """

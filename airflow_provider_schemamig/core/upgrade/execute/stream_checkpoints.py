@@ -45,7 +45,7 @@ def txns_to_unseal(leader: LeaderView, old: ShardId, now: ShardId | None, rewrit
 
 
 def copy_checkpoints(leader: LeaderView) -> None:
-    """Copy the positions of writers and streams from sealed tables, which are removed later, to the tables that succeed them.
+    """Copy the positions of writers and streams from sealed tables to their successors. The sealed tables are removed later.
 
     Should a local disk lose the commit, a stream finds it out by itself as long as the old table is there. Raises Fenced.
     """
@@ -63,7 +63,7 @@ def copy_checkpoints(leader: LeaderView) -> None:
 
 
 def _successions(leader: LeaderView) -> list[tuple[ShardId, ShardId]]:
-    """Return the tables whose rows move to another one, or are replaced, and that one."""
+    """Return each table that is rewritten or replaced, with its successor."""
     steps = [step for step in leader.plan.target.steps if isinstance(step, Replace | RewriteStep) and step.old.name in leader.state.objects]
     rows = [leader.state.replacements[replacement_key(step.collection, leader.deployment)] for step in steps]
     return [(leader.state.objects[step.old.name].shard, row.shard) for step, row in zip(steps, rows, strict=True)]

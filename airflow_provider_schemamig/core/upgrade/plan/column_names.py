@@ -1,4 +1,4 @@
-"""What the data files call the columns and fields of a table, as the ledger knows it, and which of them bear another one's name now.
+"""The names of a table's columns and fields in the data files, as the ledger knows them, and the fields under another one's name now.
 
 A field is known by what the files call it and all that it is in: the struct around it may have another name, too.
 """
@@ -44,7 +44,7 @@ def exchanged(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
 
 
 def added_in_place(entry: SchemaEntry, head: Head) -> tuple[Drift, ...]:
-    """Return the columns and fields that bear a recorded one's name, which is on the table no more under any name."""
+    """Return the columns and fields added under the name of a recorded one that is no longer on the table, under any name."""
     if _are_plain(entry, head):
         return ()
     recorded, now = _recorded_in_files(entry), _live_in_files(head)
@@ -95,7 +95,7 @@ def known_names(entry: SchemaEntry, declaration: Declaration) -> dict[ColumnPath
 
 
 def names_of(head: Head) -> StoredNames:
-    """Return the fields whose name in the data files is another one, with that name (``SchemaEntry.stored_names``)."""
+    """Return the fields with another name in the data files, each with this name (``SchemaEntry.stored_names``)."""
     return tuple(sorted(head.stored_names.items()))
 
 
@@ -105,12 +105,12 @@ def names_after(entry: SchemaEntry, changes: Sequence[Change], head: Head) -> St
 
 
 def names_recorded(entry: SchemaEntry, added: Collection[ColumnPath]) -> dict[ColumnPath, str]:
-    """Return what the data files call the fields of ``entry``, but for those that we have ``added`` again."""
+    """Return the names of the fields of ``entry`` in the data files, but for those that we have ``added`` again."""
     return {path: name for path, name in known_names(entry, entry.physical).items() if path not in added}
 
 
 def names_kept(recorded: Mapping[ColumnPath, str], head: Head) -> StoredNames:
-    """Return what the fields of ``head`` are called in the data files, those that are ``recorded`` as they are: what somebody made of them
+    """Return the names of the fields of ``head`` in the data files, for ``recorded`` fields the recorded names: what somebody made of them
     meanwhile is drift then."""
     names = {path: physical_name(field) for path, field in fields_in(head.schema)}
     names |= {path: name for path, name in recorded.items() if path in names}

@@ -14,7 +14,7 @@ _BACKUP = f"Stay at the release {_BEGUN}; or restore that folder from a backup o
 
 
 class HoldKeeps(Refusal):
-    """What is asked for would lose what a hold keeps for its way back. ``lost``: what that is; ``asks``: who would take it."""
+    """A change would lose something that a hold keeps for its way back. ``lost``: what that is; ``asks``: who would take it."""
 
     code = "hold_open"
     generation: int
@@ -52,7 +52,7 @@ class DroppedInUse(Refusal):
 
 
 class RollbackLogGone(Refusal):
-    """Rows that came in since the release would have to go back, and the log does not tell any more which those are."""
+    """Rows that came in since the release would have to go back, but the log does not show them any more."""
 
     code = "way_back_gone"
     message = (
@@ -87,7 +87,7 @@ class OldTableMissing(Refusal):
 
 
 class OldTableForgets(Refusal):
-    """The table that a rollback would go back to forgets transaction identifiers, and what keeps an older leader off it is one."""
+    """The table that a rollback would go back to forgets transaction identifiers, and an older leader is kept off it by one."""
 
     code = "old_table_forgets"
     message = (

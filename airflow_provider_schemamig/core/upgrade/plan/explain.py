@@ -126,7 +126,7 @@ _BRINGS: Mapping[str, Callable[[c.Change], bool]] = {
 
 
 def _fenced_by_width(source: Version | None, change: c.ChangeType) -> str:
-    """Return what no file's statistics tell (``limits_of``), only whoever wrote it does."""
+    """Say when a widened type fences readers of ``source``. Where a file's statistics cannot tell (``limits_of``), only its writer can."""
     old, new = change.old, change.new
     told = isinstance(old, Primitive) and isinstance(new, Primitive) and limits_of(old.name, new.name) is not None
     rest = ", or their file's statistics say so" if told else ""
@@ -208,7 +208,7 @@ class _Explainer:
         return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(ABORTS,))
 
     def visit_end_hold(self, stage: s.EndHold) -> Explanation:
-        """Explain the end of a hold, which lists each column and table that goes."""
+        """Explain the end of a hold, with each column and table that goes."""
         lines = [f"column {change.path}" for change in stage.changes] + [f"table {shard}" for shard in stage.shards]
         gone = (f"generation {stage.generation} cannot be rolled back any more", *(f"{line} is gone" for line in lines))
         what = ", ".join(lines) if lines else "nothing is deleted"

@@ -1,4 +1,4 @@
-"""The CHECKs, DEFAULTs and ways back that a plan brings, for Spark to judge where it runs anyway: what types a function takes only
+"""The CHECKs, DEFAULTs and ways back of a plan, for Spark to judge where it runs anyway: what types a function takes only
 Spark knows, and of a ``down`` nobody else would ask it before a rollback."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What no release has, on a table that is there, must not be taken for another thing of its name, which a leap over several releases would
-do: what came outside of a release, and what is hidden since a rollback.
+"""A column or collection of no release must not be taken for another one of its name, as a leap over several releases would: what came
+outside of a release, and what is hidden since a rollback.
 
 Such a column or collection is told by its name alone: the release that declares the name means it. Releases after that one may give the
 name to something else, or read what has it; merged with the one that declares it, they would find it as if it were new.
@@ -79,7 +79,7 @@ class _Followed:
     is_over: bool = field(init=False, default=False)
 
     def advance(self, old: Declarations, new: Declarations, steps: Iterable[Step]) -> tuple[str, str] | None:
-        """Go on to the next release, unless that does something about what has come."""
+        """Go on to the next release, unless it does something about the followed collection or columns. Return this, in words."""
         if self.name is None:
             self.name = self.collection if self.collection in new else None
             if self.name is not None:
@@ -251,7 +251,7 @@ def _owners(release: Release, versions: Sequence[Version], state: State, collect
 
 
 def _owner(found: Iterable[tuple[Version, ColumnPath]], hidden: ColumnPath) -> tuple[Version, ColumnPath] | None:
-    """Return the first of the releases that calls it what the table calls it: a hidden column is taken by its name."""
+    """Return the first of the releases with the name that the hidden column shows: a hidden column is taken by its name."""
     _, name = parent_and_name(shown_as(hidden))
     return min((item for item in found if parent_and_name(item[1])[1] == name), default=None)
 

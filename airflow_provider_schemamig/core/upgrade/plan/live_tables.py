@@ -62,7 +62,7 @@ def asked_for(state: State, collections: Collection[str] | None) -> Sequence[Col
 
 
 def consistent_look(read: Callable[[], S], look: Callable[[S], T], is_odd: Callable[[T], Any]) -> T:
-    """Return what ``look`` finds, which gets the ledger's state from ``read`` and reads tables after it.
+    """Return the findings of ``look``, which gets the ledger's state from ``read`` and reads tables after it.
 
     What a leader made of a table in between is no drift: where what is found ``is_odd``, or refused, it is looked for again as long as the
     ledger has moved on.
@@ -119,7 +119,10 @@ def _head_of(env: EnvironmentRoot, state: State, again: bool, collection: Collec
 def look_at_tables(
     env: EnvironmentRoot, state: State, collections: Iterable[CollectionName] | None = None
 ) -> Mapping[CollectionName, Head | str]:
-    """Return what ``read_heads`` does, for who shows or skips a table that has none: why in words, also where a log cannot be read."""
+    """Return the head of each table, or why it has none, in words. A log that cannot be read is such a reason.
+
+    For callers that show or skip a table without a head, and otherwise as ``read_heads``.
+    """
 
     def look(collection: CollectionName) -> Head | str:
         try:
@@ -195,7 +198,7 @@ def is_done(state: State, intent: TransitionIntent, head: Head) -> bool:
 
 
 def _has_comments_of(begin: Declaration, after: Declaration, head: Head) -> bool:
-    """Return whether a comment that is another one afterwards is still what it was."""
+    """Return whether the table still has a comment of ``begin`` that ``after`` changes."""
     before, wanted, now = map(_comments, (begin, after, head.declaration(after.name)))
     return any(now.get(path) == comment != wanted.get(path, comment) for path, comment in before.items())
 
@@ -260,7 +263,7 @@ def check_names(state: State, collection: CollectionName, head: Head) -> None:
 
 
 def names_under_way(state: State, collection: CollectionName, head: Head) -> tuple[ColumnPath, ...]:
-    """Return the declared columns that do not go by the name that the ledger knows: no query that is written for those can be asked.
+    """Return the declared columns that do not go by their name in the ledger: no query that is written for those names can be asked.
 
     By names alone, columns that change theirs with each other would be read as each other.
     """

@@ -59,7 +59,7 @@ class Plan:
         return frozenset(stage.generation for stage in self.of_kind(s.EndHold))
 
     def still_is(self, approved: Plan, state: State) -> bool:
-        """Return whether it does what ``approved`` does, but for holds that were ended, or begun to be, since."""
+        """Return whether it does the same as ``approved``, but for holds that were ended, or begun to be, since."""
         if self.bound == approved.bound or self.digest == approved.digest:  # to compare takes a tenth of the time of a digest
             return True
         left = approved.ends - self.ends
@@ -69,7 +69,7 @@ class Plan:
 
     @cached_property
     def _takes(self) -> frozenset[tuple[Generation, str]]:
-        """Return all that the holds which it ends are ended for."""
+        """Return the columns and shards that go with the holds it ends, each with the hold's generation."""
         stages = self.of_kind(s.EndHold)
         paths = {(stage.generation, f"{stage.collection}: {change.path}") for stage in stages for change in stage.changes}
         return frozenset(paths | {(stage.generation, shard) for stage in stages for shard in stage.shards})

@@ -123,7 +123,7 @@ class _Asking:
 
 
 class _Planner(Checks):
-    """What ``stage_list.stages`` makes, with all that stands against it."""
+    """The stages of ``stage_list.stages``, with all that stands against them."""
 
     def __init__(self, target: Target, view: View, ending: Sequence[Hold]) -> None:
         self._target = target
@@ -153,7 +153,7 @@ class _Planner(Checks):
         return [hold for hold in open_holds(self._view.state) if hold.generation not in self._ended]
 
     def _kept(self, step: MergedStep, found: Phases | None = None) -> None:
-        """Refuse what would lose something that a hold keeps."""
+        """Refuse a step that would lose something from a hold."""
         if self._view.state is not None:
             self._refusals += refused_by_holds(self._view.state, step, found, self._staying)
 
@@ -347,7 +347,7 @@ class _Planner(Checks):
 
     @staticmethod
     def _try_on_the_head(head: Head, held: Sequence[Change], evolution: TableEvolution) -> None:
-        """Run the committer's own edits in memory, so that what it would refuse later is refused now."""
+        """Run the committer's own edits in memory, so that its refusals come now, not later."""
         found, rounds = evolution.phases, () if evolution.online is None else evolution.online.rounds
         now: TableState | None = None
         online = [online_round.changes for online_round in rounds]

@@ -22,7 +22,7 @@ def check_of(env: EnvironmentRoot, state: State, collection: CollectionName, que
 
 
 def check_referenced(state: State, steps: Sequence[MergedStep], own: CollectionName, chain: Chain) -> None:
-    """Raise NotOnline for rows that refer to what is not there before the cut-over, as the release has it: they are asked before that.
+    """Raise NotOnline for rows that refer to a table or columns not yet there as the release has them: rows are asked before the cut-over.
 
     ``own``: the collection of the rows.
     """

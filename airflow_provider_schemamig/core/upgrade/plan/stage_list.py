@@ -60,7 +60,7 @@ class Checks:
         raise refusal
 
     def refuse(self, step: Evolve, refusal: Refusal) -> None:
-        """Take what was raised about an evolution, which has no stages then."""
+        """Take the refusal of an evolution, which has no stages then."""
         raise refusal
 
 
@@ -93,7 +93,7 @@ def in_order(found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
 
 
 def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
-    """Return the stage that takes up what others left open.
+    """Return the stage that takes up the work left open by others.
 
     A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on. A rollback that was
     begun and has announced nothing left its hold neither open nor over.
@@ -151,7 +151,7 @@ def _copy(target: Target, step: RewriteStep) -> s.Copy:
 
 @dataclass(frozen=True)
 class OnlineChanges:
-    """What happens to one table in ``change``, and what of it waits for the cut-over. ``table``: as expand leaves it."""
+    """The changes of one table in ``change``, and those of them that wait for the cut-over. ``table``: as expand leaves it."""
 
     table: Declaration
     #: Each change with the elements that it goes through.
@@ -262,7 +262,7 @@ def _evolved(step: Evolve, inputs: EvolutionInputs, checks: Checks) -> TableEvol
 
 
 def _online(step: Evolve, found: Phases, table: Declaration, declared: Declaration, checks: Checks) -> OnlineChanges:
-    """Return what the online changes of ``table``, which is ``declared`` before, consist of, in their order."""
+    """Return the online changes of ``table``, in their order, each with its elements. ``declared``: its declaration before."""
     changes = []
     together = joined(found.online, table)
     for number, change in enumerate(together):
@@ -277,7 +277,7 @@ def _online(step: Evolve, found: Phases, table: Declaration, declared: Declarati
 
 
 class EvolutionMemo:
-    """Remember what becomes of each live table until something that it depends on is another one: the tasks of a process ask again."""
+    """Remember the evolution of each live table until its inputs change: the tasks of a process ask again."""
 
     def __init__(self, ended: Collection[Generation]) -> None:
         self._ended = ended

@@ -43,7 +43,7 @@ class EndHold:
 
 @dataclass(frozen=True, slots=True)
 class FillInput:
-    """A collection that a fill reads, and the SELECT list that shows its table in the shape the query was written for."""
+    """A collection that a fill reads, with a SELECT list. The list shows its table in the shape the query was written for."""
 
     collection: CollectionName
     projection: str

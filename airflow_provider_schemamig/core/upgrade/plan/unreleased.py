@@ -1,4 +1,4 @@
-"""What was changed outside of a release has to be in the next one, or that release would take it away again unseen."""
+"""A change made outside of a release has to be in the next one, or the next one would take it away again unseen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CREATION = "the whole table"
 
 
 def no_table(name: CollectionName) -> Declaration:
-    """Return what is declared where there is no table."""
+    """Return the declaration of a collection without a table."""
     return Declaration(name, ())
 
 
@@ -69,7 +69,7 @@ def _from_here(state: State, step: MergedStep, moved: Mapping[CollectionName, Co
 
 
 def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[ChangeNotInRelease]:
-    """Yield one refusal for each collection that is ahead of its release, and whose change the next release does not make.
+    """Yield one refusal for each collection that is ahead of its release by a change missing in the next one.
 
     ``steps``: those that ``from_here`` returned.
     """
@@ -88,7 +88,7 @@ def not_in_release(state: State, steps: Sequence[MergedStep]) -> Iterator[Change
 
 
 def made_outside(state: State, collection: CollectionName) -> tuple[str, ...]:
-    """Return what a collection has that its release does not declare, in words; empty: it is as released."""
+    """Return, in words, the unreleased changes of a collection; empty: it is as released."""
     unreleased = state.unreleased_of(collection)
     if unreleased is None:
         return ()
@@ -128,9 +128,9 @@ def _renamed_outside(state: State, unreleased: UnreleasedChange) -> dict[ColumnP
 
 
 def _unlike_release(state: State, collection: CollectionName, *, is_copied: bool) -> Iterator[str]:
-    """Yield the columns that a query of a release, which names those of the release before, takes for others or does not find.
+    """Yield, in words, the columns that a query of a release takes for others or does not find.
 
-    ``is_copied``: what the query cannot name is lost, too.
+    Such a query names the columns of the release before. ``is_copied``: what the query cannot name is lost, too.
     """
     unreleased = state.unreleased_of(collection) if collection in state.objects else None
     if unreleased is None or not unreleased.released.fields:
@@ -188,7 +188,7 @@ def _renames_done(unreleased: UnreleasedChange, renames: Mapping[ColumnPath, str
 def unreleased_change(
     state: State, source: CollectionName | None, declared: Declaration, schema_id: SchemaId, epoch: Epoch
 ) -> UnreleasedChange:
-    """Return the row that makes ``declared`` the schema of what was called ``source`` (None: it is new) outside of a release."""
+    """Return the row that makes ``declared``, outside of a release, the schema of the collection called ``source`` (None: a new one)."""
     before = None if source is None else state.unreleased_of(source)
     if before is not None:
         released, known = before.released, before.released_fingerprint
@@ -206,7 +206,7 @@ def unreleased_change(
 
 
 def dropped_before(state: State, step: Remove, epoch: Epoch) -> UnreleasedChange:
-    """Return the row for the way back of a release that removes what had been dropped outside of one: then that is ahead again."""
+    """Return the row for the way back of a release that removes a collection dropped outside of one before: it is ahead again then."""
     name = step.old.name
     return UnreleasedChange(name, state.next_schema_id(name), epoch, no_table(name), step.old, fingerprint(step.old))
 

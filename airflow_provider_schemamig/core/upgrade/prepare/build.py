@@ -116,7 +116,7 @@ def build_shards(env: EnvironmentRoot, ledger: LedgerWriter, deployment: Deploym
 
 
 def _is_lost(row: BuildingShard, version: int) -> bool:
-    """Return whether the rows that a fill or copy made are not in the table that is there, at ``version``: rows make a commit.
+    """Return whether the table, now at ``version``, lacks the rows of its fill or copy: rows make a commit.
 
     A restored ledger may know a table that was deleted after its backup.
     """
@@ -148,7 +148,7 @@ def unfilled(state: State, deployment: Deployment, plan: Plan) -> tuple[Collecti
 
 
 def stale_fills(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan) -> tuple[CollectionName, ...]:
-    """Return the collections whose newest fill was refused, or whose inputs got data since they were read.
+    """Return the collections whose newest fill was refused, or read its inputs before new data came to them.
 
     Such data makes no ``snapshot=True`` stale.
     """
@@ -175,7 +175,7 @@ def last_fill(store: ReadStore) -> int:
 
 
 def moved_inputs(env: EnvironmentRoot, state: State, build: Build, row: BuildingShard) -> dict[ShardId, int]:
-    """Return the inputs that got rows since a fill read them, with the versions that it read; none for ``snapshot=True``.
+    """Return the inputs that got rows since a fill read them, with the versions it read; none for ``snapshot=True``.
 
     Raises AnotherTable.
     """

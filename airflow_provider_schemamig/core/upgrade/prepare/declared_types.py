@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.schema.sql import quote, string_sql, type_s
 
 
 def shown_as_declared(state: State, shard: ShardId, projection: str, *, or_null: bool = False) -> str:
-    """Return a SELECT list over a shard's table that shows its columns with the types that its newest schema declares.
+    """Return a SELECT list over a shard's table, with its columns in the types that its newest schema declares.
 
     A value that does not fit its declared type fails the statement, or is NULL (``or_null``): it is not cut, nor rounded.
     """

@@ -39,7 +39,7 @@ class KeptBytes:
 
 
 def hold_cost_json(env: EnvironmentRoot, state: State, hold: Hold) -> dict[str, Any]:
-    """Return a hold for documents, with what it keeps and the cost of that. Reads the logs of the tables concerned."""
+    """Return a hold for documents, with what it keeps and its cost. Reads the logs of the tables concerned."""
     kept = tuple(env.each(functools.partial(_cost, env, state), _kept(state, hold)))
     return {**hold_json(state, hold), "bytes": sum(item.bytes or 0 for item in kept), "keeps": [item.to_json() for item in kept]}
 
@@ -53,7 +53,7 @@ def _cost(env: EnvironmentRoot, state: State, kept: KeptBytes) -> KeptBytes:
 
 
 def _kept(state: State, hold: Hold) -> Iterator[KeptBytes]:
-    """Yield what the hold keeps, of which nobody has asked the bytes yet."""
+    """Yield the tables and columns that the hold keeps, still without their bytes."""
     for shard in retired_by(state, hold):
         yield KeptBytes(shard.collection, shard.shard, (), None)
     for table in hold.tables:

@@ -53,7 +53,7 @@ def _notes(env: EnvironmentRoot, view: View, planned: Planned, hold_hours: float
 
 
 def _cost(planned: Planned, step: MergedStep) -> str | None:
-    """Describe what a rollback that comes too late costs; None: it needs no history."""
+    """Describe the cost of a rollback that comes too late; None: it needs no history."""
     match step:
         case RewriteStep():
             return _LOSSY if step.down is None else _REFUSED

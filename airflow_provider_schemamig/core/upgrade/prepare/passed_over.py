@@ -1,4 +1,4 @@
-"""Columns that a rolled-back leap left hidden, and that a release which it leapt over would take for its own of the same name.
+"""Columns left hidden by a rolled-back leap. A release passed by the leap would take them for its own of the same name.
 
 ``plan.leaps`` looks ahead, at what a leap would find; here is looked back, at what one has left.
 """
@@ -26,7 +26,7 @@ Hidden = Mapping[tuple[str, ...], ColumnPath]
 
 
 def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterator[HiddenConflict]:
-    """Yield a refusal for each column whose name is on the table, hidden, as another column's, which would be taken or passed by."""
+    """Yield a refusal for each column whose name another, hidden column has. The hidden one would be taken for it, or passed by."""
     state, target = view.state, planned.plan.target
     if state is None or target.ahead:
         return
@@ -44,7 +44,7 @@ def refused_names(env: EnvironmentRoot, view: View, planned: Planned) -> Iterato
 
 
 def _conflicts(leap: Evolve | None, step: Evolve, known: SchemaEntry, hidden: Hidden, version: Version) -> Iterator[HiddenConflict]:
-    """Yield what a step, to ``version``, would do to the names of a schema that was rolled back; ``leap``: the step that had led to it."""
+    """Yield the conflicts of a step to ``version`` with the hidden names of a rolled-back schema; ``leap``: the step that had led to it."""
     if leap is None or known.release is None:
         return
     names, origins = dict(known.stored_names), match(step.old, step.new, step.renames)
@@ -64,14 +64,14 @@ def _conflicts(leap: Evolve | None, step: Evolve, known: SchemaEntry, hidden: Hi
 
 
 def _hidden(entry: SchemaEntry, physical: Declaration) -> Hidden:
-    """Return what the table has and does not show, once the plan has ended the holds that it ends."""
+    """Return the hidden columns and fields of the table, without those that go with the holds ended by the plan."""
     names = dict(entry.stored_names)
     declared: set[ColumnPath] = {*match(entry.declared, physical, {})}
     return {path_in_files(path, names): path for path, _ in walk(physical.fields) if path not in declared}
 
 
 def _step_of(env: EnvironmentRoot, state: State, known: SchemaEntry) -> Evolve | None:
-    """Return the step that brought a schema which was rolled back. A plan that is lost tells nothing."""
+    """Return the step that brought a rolled-back schema. A plan that is lost tells nothing."""
     deployment = state.deployments.get(known.rolled_back) if known.rolled_back is not None else None
     if deployment is None:
         return None

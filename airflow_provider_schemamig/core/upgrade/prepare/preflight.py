@@ -257,7 +257,7 @@ def data_checks(env: EnvironmentRoot, view: View, planned: Planned) -> list[dict
 
 
 def _fits(env: EnvironmentRoot, view: View, plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield questions for values that do not fit what their release declares, in the wide columns of all tables that a query reads."""
+    """Yield questions for values that do not fit their declared types, in the wide columns of all tables read by a query."""
     for source, uri in dict.fromkeys((source, uri) for _, source, uri in fill_sizes(env, view, plan)):
         assert view.state is not None  # else nothing would be read
         for column in wide_columns(view.state, view.state.objects[source].shard):

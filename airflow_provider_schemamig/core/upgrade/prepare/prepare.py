@@ -44,7 +44,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError, raise_refusals
 
 
 def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds: HoldOptions = KEEP_HOLDS) -> tuple[View, Planned]:
-    """Return what it takes to reach ``target``, and what was looked at for it. Writes nothing."""
+    """Return the view of the environment, and the plan made from it to reach ``target``. Writes nothing."""
     now = pendulum.now("UTC")
     costs = () if state is None else tuple(hold_cost_json(env, state, hold) for hold in unclosed_holds(state))
     view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now, costs)
@@ -68,7 +68,7 @@ def _with_storage(env: EnvironmentRoot, view: View, planned: Planned) -> Planned
 
 
 def _unfillable(env: EnvironmentRoot, view: View, planned: Planned) -> Iterator[CannotBackfill]:
-    """Yield a refusal for each table whose rows are to get values and whose files cannot be written anew; one without rows needs none.
+    """Yield a refusal for each table to backfill whose files cannot be written anew; one without rows needs none.
 
     A table that is sealed right now is another leader's, and says nothing.
     """
@@ -115,7 +115,7 @@ def preflight_plan(
     reasons: tuple[tuple[str, str], ...] = (),
     listen: Listener = silent,
 ) -> Preflight:
-    """Do what ``preflight`` does, for what is planned already. Makes an environment only with ``create``.
+    """Do the work of ``preflight`` for a plan that is made already. Makes an environment only with ``create``.
 
     ``reasons``: version and docstring of each migration that is gone through, for the report.
     """

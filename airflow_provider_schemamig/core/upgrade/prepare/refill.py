@@ -1,4 +1,4 @@
-"""Fills of replacements that are run again, where rows came to what they read.
+"""Fills of replacements, run again where rows came to their inputs.
 
 Before the seals as often as the tasks look; under them once more for what is sealed with the commit (the table that is replaced, one that
 goes): its users' last rows are to be in the new table. What else a fill reads is written to all the time, so the outcome says up to which
@@ -51,7 +51,7 @@ def refill_stale(
 
 
 def fills_of(leader: LeaderView, *, with_snapshots: bool = False) -> Sequence[Build]:
-    """Return the builds whose fill runs again if rows come to what it reads; also those of ``snapshot=True``, which read once."""
+    """Return the builds whose fill runs again if rows come to its inputs; also those of ``snapshot=True``, which read once."""
     return [build for build in leader.plan.of_kind(Build) if build.fill is not None and (with_snapshots or not build.snapshot)]
 
 
@@ -75,7 +75,7 @@ def warm_up(
 
 
 def refill_sealed(leader: LeaderWriter, jobs: Jobs, sealed: Collection[ShardId], seconds: Mapping[CollectionName, float]) -> None:
-    """Fill again, while writers wait, what reads one of the ``sealed`` shards that got rows since. ``seconds``: what fills took before.
+    """Fill again, while writers wait, the tables whose ``sealed`` inputs got rows since. ``seconds``: what fills took before.
 
     Raises NeverSettles where those together took longer than writers may wait.
     """
@@ -95,7 +95,7 @@ def refill_sealed(leader: LeaderWriter, jobs: Jobs, sealed: Collection[ShardId],
 
 
 def check_filled(leader: LeaderWriter, sealed: Collection[ShardId]) -> None:
-    """Check that fills have all rows of what is sealed, and note up to where those of the other inputs count. Raises SourceTouched."""
+    """Check that fills have all rows of their sealed inputs. Note the version up to which rows of others count. Raises SourceTouched."""
     for build in fills_of(leader):
         for shard, version in _moved(leader, build).items():
             source = leader.state.shards[shard].collection

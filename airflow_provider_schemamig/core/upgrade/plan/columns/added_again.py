@@ -23,7 +23,7 @@ Again = Mapping[tuple[str, ...], tuple[str, ...]]
 
 
 def as_on_table(state: State, entry: SchemaEntry, head: Head, names: StoredNames) -> list[Update]:
-    """Write down a collection's schema in force with the names that the table has, and the same in all that a hold keeps of it.
+    """Return the updates to record ``entry`` as the schema in force, with ``names``, and the same names in what holds keep of the table.
 
     Nothing of a table that is not as the schema says: that is drift, which only the names of before tell of.
     """

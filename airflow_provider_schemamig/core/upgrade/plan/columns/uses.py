@@ -1,4 +1,4 @@
-"""Which columns of a table a release had that was rolled back, and when: written down by the rollback, asked by the fill of an upgrade
+"""Which columns of a table rolled-back releases had, and when: written down by the rollback, asked by the fill of an upgrade
 that has the column again (``online.unfilled``)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Names = Sequence[tuple[ColumnPath, str]]
 
 
 def uses_kept(before: SchemaEntry, physical: Declaration, names: Names) -> tuple[Use, ...]:
-    """Return the uses that ``before`` has of columns that the table still has. ``names``: ``SchemaEntry.stored_names`` of ``physical``."""
+    """Return the uses in ``before`` of columns that the table still has. ``names``: ``SchemaEntry.stored_names`` of ``physical``."""
     there = _stored(physical, names)
     return tuple(use for use in before.uses if use.column in there)
 
@@ -28,7 +28,7 @@ def uses_kept(before: SchemaEntry, physical: Declaration, names: Names) -> tuple
 def uses_since_rollback(
     state: State, before: SchemaEntry, declared: Declaration, physical: Declaration, names: Names, upto: int
 ) -> tuple[Use, ...]:
-    """Return ``uses_kept``, and those that end with a rollback from ``before`` to what is ``declared``, at the table's version ``upto``."""
+    """Return ``uses_kept``, and the uses that end with a rollback from ``before`` to ``declared``, at the table's version ``upto``."""
     kept, there, stays = uses_kept(before, physical, names), _stored(physical, names), _stored(declared, names)
     ended = [
         Use(column, _in_use_after(state, before, column), upto)
@@ -64,7 +64,7 @@ def restated_as_before(state: State, hold: Hold, goal: dict[CollectionName, Fing
 
 
 def past_of(state: State, collection: CollectionName, column: Field) -> Past:
-    """Return what the ledger knows of a column that an uncommitted release adds to a collection.
+    """Return the past, in the ledger, of a column that an uncommitted release adds to a collection.
 
     Where no release had it, and it is on the table all the same, it stayed there when an upgrade was given up, which let it be NULL until
     all rows were filled.
@@ -82,7 +82,7 @@ def spans_of(entry: SchemaEntry, stored: str) -> tuple[tuple[int, int], ...]:
 
 
 def _in_use_after(state: State, newest: SchemaEntry, column: str) -> int:
-    """Return where the time ends in which no release had the column. 0: it was filled before the first one had it."""
+    """Return the table version after which every release up to ``newest`` had the column. 0: it was filled before the first one had it."""
     first = newest
     for entry in schemas_upto(state, newest):
         if _declared(entry, column) is None:

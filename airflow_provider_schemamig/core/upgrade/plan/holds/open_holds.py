@@ -24,7 +24,7 @@ from airflow_provider_schemamig.core.schema.paths import path_in_files
 
 @dataclass(frozen=True, slots=True)
 class HoldOptions:
-    """What a person said about the holds that are open: end them before their time, also if live nodes need them."""
+    """What a person said about the open holds: end them before their time, also if live nodes need them."""
 
     end_hold: bool = False
     ignore_nodes: bool = False
@@ -94,8 +94,8 @@ def names_in_files(entry: SchemaEntry) -> dict[tuple[str, ...], ColumnPath]:
 
 
 def dropped_paths(entry: SchemaEntry, held: HeldTable) -> tuple[ColumnPath, ...]:
-    """Return the columns that the end of a hold drops from a table, by their names in the schema, in an order in which they can be dropped;
-    without those dropped already.
+    """Return the columns that the end of a hold drops from a table, by their names in the schema, in the order to drop them; without those
+    dropped already.
     """
     known = names_in_files(entry)
     return droppable(entry.physical, (known[names] for names in held.dropped if names in known))

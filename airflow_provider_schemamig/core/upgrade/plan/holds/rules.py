@@ -32,7 +32,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def options_refused(state: State) -> Mapping[str, SchemamigError]:
-    """Return which ways on from drift (``accept``, ``revert``, ``unmanage``) do not go now, whatever the table, each with why."""
+    """Return the ways on from drift (``accept``, ``revert``, ``unmanage``) that do not go now for any table, each with the refusal."""
     if state.leader is not None and state.is_promoted:
         return dict.fromkeys(("accept", "revert", "unmanage"), DeploymentOpen(generation=state.leader.generation))
     held = hold_in_the_way(state)
@@ -103,7 +103,7 @@ def _changes_again(change: AddColumn | ChangeType, table: HeldTable, names: dict
 
 
 def kept_of_table(state: State, collection: CollectionName, holds: Sequence[Hold], asks: str) -> Iterator[HoldKeeps]:
-    """Yield what holds keep of the table, whatever it is."""
+    """Yield a refusal for each hold that keeps columns of the table, or the table before it."""
     if collection not in state.objects:
         return
     entry = state.entry(collection)

@@ -1,4 +1,4 @@
-"""What a plan says of a table that is made anew: the properties that somebody set on the old one by hand, which no release declares."""
+"""The notes of a plan on a table made anew: the properties that somebody set on the old one by hand, which no release declares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_schemamig.exceptions import listed
 
 
 def with_notes_on_new_tables(view: View, planned: Planned) -> Planned:
-    """Return the plan with a note a replaced or rewritten collection whose new table lacks a property of the old one."""
+    """Return the plan with a note for a replaced or rewritten collection whose new table lacks a property of the old one."""
     return planned.noted(*_notes(view, planned))
 
 

@@ -1,5 +1,5 @@
-"""What a plan says of a column that it adds and that the table has already, hidden since a rollback or longer: which rows keep what they
-have, and which get the DEFAULT."""
+"""The notes of a plan on an added column that the table has already, hidden since a rollback or longer: which rows keep what they have,
+and which get the DEFAULT."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_notes_on_columns(env: EnvironmentRoot, view: View, planned: Planned) ->
 
 
 def _shown_again(view: View, planned: Planned) -> Iterator[str]:
-    """Note each hidden column that a release has again as it is, which takes no change of the table at all."""
+    """Note each hidden column that a release has again as it is. That takes no change of the table at all."""
     if view.state is None:
         return
     for step in planned.plan.target.steps:

@@ -107,7 +107,7 @@ def _backwards(store: ReadStore, version: int) -> Iterator[LogCommit]:
 
 
 def _is_ours(commit: LogCommit) -> bool:
-    """Return whether a commit is a stage's, or that of a handle, which waits behind a seal."""
+    """Return whether a commit is a stage's or a handle's. A handle waits behind a seal."""
     if commit.about is not None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What is said of the FOREIGN KEYs that no row is asked for, as one of the two tables is made anew, or is another one at once."""
+"""The notes on FOREIGN KEYs that no row is asked for, as one of the two tables is made anew, or is another one at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def unasked_keys(state: State, changed: Mapping[CollectionName, Sequence[ColumnP
 
 
 def with_notes_on_unasked_keys(view: View, planned: Planned) -> Planned:
-    """Return the plan with a note for each FOREIGN KEY that is in force with the commit and that no row was asked for."""
+    """Return the plan with a note for each FOREIGN KEY that no row was asked for. It is in force with the commit all the same."""
     return planned.noted(*_notes(view.state, planned))
 
 
@@ -45,7 +45,7 @@ def _notes(state: State | None, planned: Planned) -> Iterator[str]:
 
 
 def _kept(state: State | None, planned: Planned) -> Mapping[CollectionName, Declaration]:
-    """Return what the release declares of the collections that keep their tables, which may be evolved."""
+    """Return the release's declarations of all its collections, changed or not."""
     if state is None:
         return {}
     steps = planned.plan.target.steps
