@@ -77,7 +77,7 @@ def _status(env: EnvironmentRoot, state: State) -> Status:
 
 
 def leader_json(state: State) -> dict[str, Any] | None:
-    """Return which generation leads, in which epoch, since when; None before the first promotion."""
+    """Return the generation that leads, its epoch, and since when; None before the first promotion."""
     leader = state.leader
     if leader is None:
         return None
@@ -261,5 +261,5 @@ def node_json(node: Node) -> dict[str, Any]:
 
 
 def hold_status_json(env: EnvironmentRoot, state: State, hold: Hold, nodes: Sequence[Node]) -> dict[str, Any]:
-    """Describe a hold with what it costs, and the live nodes that work with a release before its own: contract waits for them."""
+    """Describe a hold with its cost, and the live nodes that work with a release before its own: contract waits for them."""
     return {**hold_cost_json(env, state, hold), "kept_by": [node_json(node) for node in needed_by(hold, nodes)]}

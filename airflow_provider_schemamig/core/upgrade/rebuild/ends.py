@@ -79,7 +79,7 @@ class AuditedEnds:
         return not any(log.at is None or entry.started_at <= log.at for entry in self.entries if self._is_open(entry))
 
     def other_release(self, version: Version) -> str | None:
-        """Return what stands against it that the environment was at this release: the last end was that of another one."""
+        """Return why the environment may not have been at this release: the last end was that of another one."""
         ends = list(self._done("ledger rebuild", *_ENDS))
         last = release_of(ends[-1]) if ends else None
         if last is None or last == str(version):
@@ -87,8 +87,8 @@ class AuditedEnds:
         return f"the audit log shows that the environment came to {last} last: give its folder, this one is that of {version}"
 
     def renamed_beyond(self, collection: CollectionName) -> str | None:
-        """Return what stands against it that the collection's columns have the release's names: an ``alter`` gave them others
-        since, or an ``accept`` took over that somebody did."""
+        """Return why the collection's columns may not have the release's names: an ``alter`` gave them others since, or an ``accept`` took
+        over that somebody did."""
         in_force: list[HistoryEntry] = []  # what was not rolled back, the oldest first
         for entry in self._done("ledger rebuild", "accept", *_ENDS):
             if entry.what == "rollback":
@@ -102,8 +102,8 @@ class AuditedEnds:
         return "the audit log shows that `alter` or `accept` has renamed columns since the release: the next would rename them once more"
 
     def against(self, env: EnvironmentRoot, collection: CollectionName, uri: str) -> str | None:
-        """Return what stands against it that the ledger had the table at ``uri`` as the collection's: it was never cut over to, was given
-        back, or another one was adopted since."""
+        """Return why the table at ``uri`` may not have been the collection's in the ledger: it was never cut over to, was given back, or
+        another one was adopted since."""
         generation = _generation_of(uri)
         mine = [entry for entry in self._done("adopt", "unmanage") if is_at(env, entry, uri)]
         adopted = [entry for entry in self._done("adopt") if entry.collection == collection]

@@ -90,7 +90,7 @@ class _Place:
 
 
 def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str, str]] = (), as_they_are: Collection[str] = ()) -> Rebuilt:
-    """Write the ledger of an environment that has none, at the release in ``release_dir``, which has to be the one it was at.
+    """Write the ledger of an environment that has none, at the release in ``release_dir``. The environment has to have been at it.
 
     Each collection's table is the one below ``<root>/<collection>`` that is not sealed, or the one named in ``tables`` (name, URI or path),
     sealed or not. Where a leader may have died on the way it is refused, but for the collections ``as_they_are``: a person has looked.
@@ -143,7 +143,7 @@ def rebuild(env: EnvironmentRoot, release_dir: Path, tables: Sequence[tuple[str,
 
 
 def _places(env: EnvironmentRoot, given: Sequence[tuple[CollectionName, Location]]) -> tuple[_Place, ...]:
-    """Return all tables in folders that have a name of ours, and those that are named."""
+    """Return all tables in folders with a name of ours, and those in ``given``."""
     folders = tuple(shard_folders(env))
     heads = env.each(lambda folder: head_or_none(env.table_store(folder)), folders)
     looked = zip(folders, heads, strict=True)
@@ -207,7 +207,7 @@ def _match(
 
 
 def _renamed(release: Release) -> Mapping[CollectionName, str]:
-    """Return why the folder does not tell whose table it is, for each name that a collection got or gave up: a table stays where it is."""
+    """Return, for each name got or given up in a rename, why the folder does not tell whose table it is: a table stays where it is."""
     found: dict[CollectionName, str] = {}
     for version in release.versions[1:]:
         for step in release.steps(version):
@@ -220,8 +220,8 @@ def _renamed(release: Release) -> Mapping[CollectionName, str]:
 
 
 def _exchangeable(release: Release, places: Sequence[_Place], ends: AuditedEnds) -> Mapping[CollectionName, str]:
-    """Return why the folder does not tell whose table it is, for each name whose table is older than the release's chain, where another
-    such table has the same columns: renames of before the chain are not known."""
+    """Return, for each name of several tables with the same columns from before the release's chain, why the folder does not tell whose
+    table it is: renames of before the chain are not known."""
     oldest = release.versions[0]
     since = {place.collection: ends.was_named_at(place.uri) for place in places if place.head.sealed_for is None}
     alike: dict[object, list[CollectionName]] = {}

@@ -126,7 +126,7 @@ def _tables_in_the_way(env: EnvironmentRoot, state: State, deployment: Deploymen
 
 
 def _has_seal(store: ReadStore, row: Shard, head: Head) -> bool:
-    """Return whether a table that the release retired has the commit that sealed it, the last one that its rows were read at.
+    """Return whether a table retired by the release has the commit of its seal, the last one that its rows were read at.
 
     One that was brought back from a copy of before has other commits, or none. A log that was cleaned up beyond it went on from there.
     """
@@ -162,7 +162,7 @@ def _drifted(state: State, name: CollectionName | None, row: Shard, head: Head, 
 
 
 def _tables(state: State, deployment: Deployment, plan: Plan, hold: Hold) -> list[Shard]:
-    """Return the tables that the release had before, and those that it brought."""
+    """Return the held tables, and those that the release brought."""
     shards: list[ShardId] = [table.shard for table in hold.tables]
     for step in plan.target.steps:
         if isinstance(step, Create):

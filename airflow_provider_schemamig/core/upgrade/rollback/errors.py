@@ -18,7 +18,7 @@ class NothingToRollBack(Refusal):
 
 
 def another_first(found: Deployment, asked: Generation) -> NothingToRollBack:
-    """Return the refusal of a rollback of generation ``asked`` where ``found`` is the one that would go back."""
+    """Return the refusal of a rollback of generation ``asked``, where ``found`` would go back."""
     if found.generation == asked:
         return NothingToRollBack(
             why=f"generation {asked} was committed meanwhile", first=f"Run it again: it is {found.target} that goes back."
@@ -43,7 +43,7 @@ class LossyRollback(Refusal):
 
 
 class KeysTaken(Refusal):
-    """Rows that came since a rewrite have, through ``down``, the key of another one of them, or of a row that only the old table has."""
+    """Rows since a rewrite have, through ``down``, the key of another such row, or of a row that only the old table has."""
 
     code = "keys_taken"
     message = (
@@ -59,7 +59,7 @@ class KeysTaken(Refusal):
 
 
 class RollbackFilesGone(Refusal):
-    """VACUUM or retention took away what the rows that have to go back are read from: a version of the new table, or of a lookup."""
+    """VACUUM or retention took away files that a rollback has to read rows from: a version of the new table, or of a lookup."""
 
     code = "way_back_gone"
     message = "Rollback would lose rows: files or change data that it has to read are gone by VACUUM ({detail}). Nothing was rolled back."

@@ -130,7 +130,7 @@ def _marked(leader: LeaderView, step: Evolve) -> int:
 
 
 def _rolled_back(leader: LeaderView, shard: ShardId) -> TransitionIntent | None:
-    """Return what took the table back already, in this rollback or in one that died (``recovery.settle``)."""
+    """Return the intent that took the table back already, in this rollback or in a dead one (``recovery.settle``)."""
     known = leader.state.transition(shard, IntentKind.ROLLBACK, leader.generation)
     return known if known is not None and known.done_version is not None else None
 
@@ -167,7 +167,7 @@ def held_table(state: State, hold: Hold, collection: CollectionName) -> HeldTabl
 
 
 def held_store(env: EnvironmentRoot, state: State, held: HeldTable) -> Store:
-    """Return the table that the hold wrote down, and no other one that was made in its place."""
+    """Return the table in the hold, and no other one that was made in its place."""
     return env.table_store(state.shards[held.shard].uri, held.table_id)
 
 
@@ -192,7 +192,7 @@ def _swap_back_of(state: State, plan: Plan, hold: Hold, step: Evolve, lossy: boo
 
 
 def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tuple[str, ...]]:
-    """Return what takes a table back, if anything has to, and what stays behind on it."""
+    """Return the transition back of a table, if one is needed, and what stays behind on it."""
     entry, swap_back = leader.state.entry(step.collection), _swap_back_of(leader.state, leader.plan, hold_of(leader), step, False)
     store = held_store(leader.env, leader.state, held_table(leader.state, hold_of(leader), step.old.name))
     known = leader.state.transition(entry.shard, IntentKind.ROLLBACK, leader.generation)
@@ -206,7 +206,7 @@ def _transition(leader: LeaderView, step: Evolve) -> tuple[Transition | None, tu
 
 
 def unasked_keys(leader: LeaderView, plan: Plan) -> Iterator[str]:
-    """Yield, in words, the keys that the release had dropped and that a rollback declares again, where rows came meanwhile.
+    """Yield, in words, the keys that a rollback declares again after rows came. The release had dropped these keys.
 
     FOREIGN KEYs always: nothing kept the rows that they refer to, and those may be of a table that is no part of the release.
     """

@@ -51,7 +51,7 @@ def kept_until(deployment: Deployment) -> pendulum.DateTime:
 
 
 def note(env: EnvironmentRoot, state: State, deployment: Deployment, shards: Iterable[ShardId], until: pendulum.DateTime) -> list[str]:
-    """Return what stays where, and for how long."""
+    """Return a note on each table with rows that stay behind: its place, and how long it stays."""
     texts = []
     for shard in sorted(shards):
         row = state.shards[shard]

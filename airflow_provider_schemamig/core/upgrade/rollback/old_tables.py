@@ -42,8 +42,7 @@ def check_unchanged(store: ReadStore, row: Shard, head: Head) -> None:
 
 
 def _replayed(store: ReadStore, sealed_version: int) -> tuple[bool, int | None]:
-    """Return whether others changed the rows or columns that a retired table had, and the newest version at which it had all (None: at
-    none).
+    """Return whether others changed the rows or columns of a retired table, and its newest version with all of them (None: none).
 
     What others only added counts for nothing, nor what they undid, nor files that were rearranged. While a rollback has the table open its
     writers may do as they like, but for a RESTORE to before: that takes out what the rollback brought back, too. Raises LogTruncated.

@@ -59,7 +59,7 @@ def warm_up(leader: LeaderView, rewrites: Sequence[RewriteRollback], jobs: Calla
 
 
 def restore_rows_of(leader: LeaderWriter, rewrites: Sequence[RewriteRollback], jobs: Callable[[], JobRunner]) -> dict[RewriteRollback, int]:
-    """Bring what was written since the commit into the old shards, which are open again. Exactly once, whoever else does it.
+    """Bring the rows since the commit into the old shards, which are open again. Exactly once, whoever else does it.
 
     Returns the version of each new shard, sealed, that its old one is up to. Without ``down`` nothing goes back: that was agreed to
     (``--allow-lossy``), or there is nothing. Raises RowsNotFound, KeysTaken, RollbackFilesGone.

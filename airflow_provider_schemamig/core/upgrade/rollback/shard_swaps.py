@@ -76,7 +76,7 @@ def shard_swaps(leader: LeaderView) -> list[ShardSwap]:
 
 
 def _retired(leader: LeaderView, hold: Hold, collection: CollectionName) -> ShardId | None:
-    """Return the table that the collection had before, which the release retired."""
+    """Return the collection's old table that the release retired."""
     held = leader.state.held_table(hold.generation, collection)
     row = None if held is None else leader.state.shards.get(held.shard)
     return row.shard if row is not None and row.state is ShardState.RETIRED and row.retired_by == leader.generation else None
@@ -158,8 +158,11 @@ def check_old_shards(leader: LeaderView, swaps: Sequence[ShardSwap]) -> None:
 
 
 def check_new_shards(leader: LeaderView, swaps: Sequence[ShardSwap], restored: Mapping[RewriteRollback, int]) -> dict[ShardId, int]:
-    """Return the versions at which what the release brought is sealed. Raises SourceTouched where it is not, or has not the rows that its
-    old table is up to: RESTORE gets through a seal, and so does a compaction, which changes none."""
+    """Return the versions at which the release's new tables are sealed.
+
+    Raises SourceTouched where one is not, or has not the rows that its old table is up to: RESTORE gets through a seal, and so does a
+    compaction, which changes none.
+    """
     found = dict[ShardId, int]()
     todo = [(swap.collection, swap.now) for swap in swaps if swap.now is not None and swap.now in dict(swap.base)]
     versions = {rewrite.now: version for rewrite, version in restored.items()}

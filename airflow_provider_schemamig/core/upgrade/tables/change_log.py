@@ -1,4 +1,4 @@
-"""What online changes left in a table's log, and what the audit log keeps of each of them: begin, duration, outcome.
+"""What online changes left in a table's log, and their entries in the audit log: begin, duration, outcome.
 
 The table's log says it, so it is the same for whoever asks and survives a kill. It does not say which transactions of others were aborted:
 an aborted one leaves nothing behind. What others did commit meanwhile is counted.
@@ -44,7 +44,7 @@ class Made:
 
 
 def change_intent(state: State, shard: ShardId, generation: Generation) -> TransitionIntent | None:
-    """Return the intent that says where a generation's online changes of a shard began; None before their first commit."""
+    """Return the intent of a generation's online changes of a shard; None before their first commit. It says where they began."""
     return state.transition(shard, IntentKind.CHANGE, generation)
 
 
@@ -92,7 +92,7 @@ class ElementEntries:
     taken_up: pendulum.DateTime = field(default_factory=lambda: pendulum.now("UTC"))
 
     def ended(self, outcome: str = "done", reason: str = "") -> None:
-        """Record that all elements have come as far as before the cut-over, or that all were walked back.
+        """Record that all elements have come as far as before the cut-over, or were all walked back.
 
         They were walked back because of ``reason`` (``outcome``: its code).
         """

@@ -26,7 +26,7 @@ class NeverDeployed(Refusal):
 
 
 class NameOfRelease(Refusal):
-    """A collection would get a name that the environment's release gives to another one, which was renamed or dropped here."""
+    """A collection would get the name of another one in the environment's release. That one was renamed or dropped here."""
 
     code = "name_of_release"
     message = (

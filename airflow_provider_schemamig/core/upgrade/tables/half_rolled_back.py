@@ -1,4 +1,4 @@
-"""A table that a rollback took back which never came to its end: may an upgrade give it back what its release had?
+"""A table taken back by an unfinished rollback: may an upgrade give it back what its release had?
 
 Only if nothing would be missing. Rows that came since know of no rule and no default that went with the release, and nobody would ask them
 for it any more: then the rollback has to be finished, and the next upgrade begins anew.

@@ -47,7 +47,7 @@ from airflow_provider_schemamig.core.upgrade.tables.undeclared import Undeclared
 
 @dataclass(frozen=True, slots=True)
 class InverseChanges:
-    """The changes that can be made, the columns among them no file carries, and in words what stays behind."""
+    """The changes that can be made, the dropped columns among them in no file, and, in words, the rest."""
 
     changes: tuple[Change, ...]
     forget: tuple[ColumnPath, ...]
@@ -55,7 +55,7 @@ class InverseChanges:
 
 
 def inverse_renames(renames: Sequence[tuple[ColumnPath, str]]) -> dict[ColumnPath, str]:
-    """Return renames that undo ``renames`` (old path -> new last name), outermost first so that inner paths use the new outer names."""
+    """Return the renames that undo ``renames`` (old path -> new last name). Inner paths use the new outer names."""
     mapping = dict(renames)
     return {_renamed(path, mapping): path.rpartition(".")[2] for path in mapping}
 
@@ -146,7 +146,7 @@ class ColumnSwaps:
 
     @property
     def never_null(self) -> frozenset[str]:
-        """Return the columns of several values that come back for one that is NOT NULL; statistics do not tell of them.
+        """Return the columns of several values that come back for a NOT NULL one; statistics do not tell of them.
 
         A cast may lose a part of such a value, but never all of it.
         """
@@ -154,7 +154,7 @@ class ColumnSwaps:
         return frozenset(item.hidden.name for item in found)
 
     def kept(self, item: ColumnSwap, *, lossy: bool) -> tuple[KeptCheck, ...]:
-        """Return the CHECKs that use ``item``'s column, over the values that come back. Raises NotFollowed."""
+        """Return the CHECKs on ``item``'s column, over the values that come back. Raises NotFollowed."""
         return kept_checks(self.checks, item.used.name, {other.used.name: other.value(lossy=lossy) for other in self.columns})
 
     def expression(self, item: ColumnSwap, *, lossy: bool) -> str:
@@ -178,7 +178,7 @@ def column_swaps(now: Declaration, wanted: Declaration, renames: Sequence[tuple[
 def _kept_checks_of(
     now: Declaration, wanted: Declaration, renamed: Mapping[ColumnPath, str], found: Sequence[ColumnSwap]
 ) -> Iterator[Check]:
-    """Yield the CHECKs of ``now`` that are those of ``wanted``, with the column that comes back in the place of the one in use."""
+    """Yield the CHECKs of ``now`` that equal those of ``wanted``, with the returning column in the place of the one in use."""
     comes = {ColumnPath(item.used.name): renamed[ColumnPath(item.hidden.name)] for item in found}
     names = {path: name for path, name in renamed.items() if not is_stand_in(path) and not is_stand_in(name)} | comes
     before = {check.name: check.expression for check in wanted.checks}
@@ -190,7 +190,7 @@ def _kept_checks_of(
 
 
 def _are_a_pair(hidden: str, other: str, names: Sequence[str]) -> bool:
-    """Return whether both stand in for one column, under its name in the release that comes or in the one that goes."""
+    """Return whether both stand in for one column, under its name before or after the way back."""
     return any(stands_in_for(hidden, name) and stands_in_for(other, name) for name in names)
 
 
@@ -199,7 +199,7 @@ def _inverse_renames_of(now: Declaration, wanted: Declaration, renames: Sequence
 
 
 def _swaps(now: Declaration, wanted: Declaration) -> dict[ColumnPath, str]:
-    """Return what the swaps on the way out renamed, from the names of the columns that stepped aside."""
+    """Return the renames of the swaps on the way out, by the names of the columns that stepped aside."""
     names, there = {field.name.lower() for field in now.fields}, {field.name for field in wanted.fields}
     found: dict[ColumnPath, str] = {}
     for column in now.fields:

@@ -114,7 +114,7 @@ def release_pin(env: EnvironmentRoot, ledger: LedgerWriter, pinned: Pin) -> None
 
 
 def keep_pinned(leader: LeaderWriter, shards: Iterable[ShardId]) -> None:
-    """Raise tables again whose retention a commit of ours has set, or taken away, below what their pins ask for.
+    """Raise the tables' retention again to what their pins ask for, after a commit of ours set it lower or took it away.
 
     What somebody else has set since is written down first: the table shows it no longer. Before the ledger has that commit: what dies in
     between comes by here again.
@@ -153,7 +153,7 @@ def _held(state: State, pinned: Pin) -> bool:
 
 
 def _set_retention(env: EnvironmentRoot, ledger: LedgerReader, shard: ShardId, *, only_raise: bool = False) -> None:
-    """Set the table's settings to what its pins ask for, pins that come or go meanwhile included.
+    """Set the table's settings to what its pins ask for. Pins that come or go meanwhile count, too.
 
     ``only_raise``: what the table has now is its own, as a commit of ours has just set it, which the ledger does not know yet.
 
@@ -210,7 +210,7 @@ def _asked(pins: Sequence[Pin], *hours: int) -> tuple[int, ...]:
 
 
 def _declared_too(declared: Mapping[str, str], key: str, own: str | None) -> str | None:
-    """Return the table's own setting, or what is ``declared``, if that is longer."""
+    """Return the table's own setting, or the ``declared`` one if it is longer."""
     wanted = declared.get(key)
     return own if wanted is None else wanted if own is None else longer(key, own, wanted)
 

@@ -115,7 +115,7 @@ def _is_ours(leader: LeaderView, intent: SealIntent) -> bool:
 
 
 def seal_all(leader: LeaderWriter, seals: Sequence[SealIntent], names: Callable[[CollectionName], ShardId]) -> Mapping[ShardId, int]:
-    """Seal what was announced, each for the shard that it ``names``. Return the versions at which this call did, not an earlier run.
+    """Seal the announced tables, each for its shard from ``names``. Return the versions at which this call did, not an earlier run.
 
     Raises CommitLost, DriftFound for what others brought to a table since it was looked at and its successor does not have, and as
     ``delta.commit.seal`` does.
@@ -196,7 +196,7 @@ def sealed_during(leader: LeaderWriter, shards: Mapping[CollectionName, ShardId]
 
 
 def unseal_leftovers(leader: LeaderWriter, shards: Collection[ShardId] | None = None, *, but: Collection[ShardId] = ()) -> None:
-    """Unseal what ``sealed_during`` left of a run that died or could not unseal, of ``shards`` (None: of all ``but`` these).
+    """Unseal the leftovers of ``sealed_during`` from a run that died or could not unseal, of ``shards`` (None: of all ``but`` these).
 
     To be asked before the intents are dropped: nothing knows of such a seal any more then. Raises as ``unseal_each`` does.
     """

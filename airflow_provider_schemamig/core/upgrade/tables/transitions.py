@@ -175,8 +175,8 @@ def intent_of(leader: LeaderView, kind: IntentKind, transition: Transition, base
 
 
 def _commit(leader: LeaderWriter, kind: IntentKind, transition: Transition, intent: TransitionIntent) -> int | Committed:
-    """Do what ``_commit_once`` does until it is done, where somebody changes the table meanwhile: a twin of this generation, or a foreign
-    ALTER, after which it is in place or drift."""
+    """Repeat ``_commit_once`` until it is done, as others may change the table meanwhile: a twin of this generation, or a foreign ALTER,
+    after which it is in place or drift."""
     for _ in range(ROUNDS):
         head = _head(leader, transition)
         leader.refresh()
@@ -189,7 +189,7 @@ def _commit(leader: LeaderWriter, kind: IntentKind, transition: Transition, inte
 def _commit_once(
     leader: LeaderView, kind: IntentKind, transition: Transition, head: Head, intent: TransitionIntent
 ) -> tuple[float, int | Committed | None]:
-    """Commit the transition, or say at which version it already is, and when that was begun.
+    """Commit the transition, and return the time of the start with the commit, or with the version of an earlier one.
 
     Drift is anything that is neither before nor after.
 
@@ -221,7 +221,7 @@ def _commit_once(
 
 
 def made_at(store: Store, intent: TransitionIntent, head: Head) -> int:
-    """Return the version that made the transition, if whoever made it could not write it down.
+    """Return the version that made the transition, if its maker could not write it down.
 
     That is our commit of that name; where there is none, the first to change the table since the intent: rather too early than too late, as
     what came in since then is what a rollback has to respect. A step of many is the last one: nobody else may have changed the schema

@@ -1,4 +1,4 @@
-"""What a table had before a way out that its declaration need not say: properties and comments that somebody set by hand, clustering.
+"""What a table had before a way out, beside its declaration: properties and comments that somebody set by hand, clustering.
 
 None of that is drift, so a release may declare the very thing that is there already. Its way back gives the table what it had, by the
 table's own log: the declaration of before would take it away.
@@ -46,7 +46,7 @@ class UndeclaredBefore:
         return None if self._then is None else self._then.clustering
 
     def given_back(self, change: Change) -> Change:
-        """Return a change of the way back that leaves the table what it had."""
+        """Return a change of the way back, with the value that the table had before the way out."""
         match change:
             case SetProperty(key=key, new=None) if self._then is not None:
                 return replace(change, had=self._own(self._then, key))

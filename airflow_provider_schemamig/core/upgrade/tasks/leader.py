@@ -112,7 +112,7 @@ def promote(
 
 
 def expand(env: EnvironmentRoot, generation: Generation, *, jobs: Jobs = without_spark, listen: Listener = silent) -> Outcome:
-    """Settle what earlier leaders left, end the holds that the plan says, and make every instant change that nobody notices.
+    """Settle the leftovers of earlier leaders, end the holds named by the plan, and make every instant change that nobody notices.
 
     ``jobs`` only where a change of type had come to its swap, was left open, and rows came since (``recovery.settle``)."""
     return _led(env, generation, "expand", listen, lambda leader: run_stages(EXPAND, leader, jobs))
@@ -325,7 +325,7 @@ def go_through(
 
 
 def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> Outcome:
-    """Return what ``task`` did, or, if it was refused, a note that says why.
+    """Return the outcome of ``task``, or, if it was refused, a note that says why.
 
     The environment is at the release by then, so no refusal makes a failure of the upgrade: maintenance does the rest.
     """

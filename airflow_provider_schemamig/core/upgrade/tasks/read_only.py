@@ -91,7 +91,7 @@ def plan_of_release(env: EnvironmentRoot, release: Release, holds: HoldOptions) 
 
 
 def check_format(env: EnvironmentRoot, release_dir: Path, holds: HoldOptions) -> None:
-    """Refuse on an older ledger format, before anything is claimed, what could not be promoted, with all else that stands against it."""
+    """Refuse an upgrade on an older ledger format before anything is claimed, with all else against it. It could not be promoted."""
     state = LedgerReader(env).state_or_none()
     if state is None or state.is_current:
         return
@@ -220,7 +220,7 @@ def plan_digest(env: EnvironmentRoot, generation: Generation) -> str:
 
 
 def open_claims(env: EnvironmentRoot) -> tuple[tuple[Generation, str], ...]:
-    """Return the upgrades that are neither committed nor given up, as generation and claim id, in the order in which they were claimed."""
+    """Return the upgrades that are neither committed nor given up, as generation and claim id, in the order of their claims."""
     state = LedgerReader(env).state_or_none()
     if state is None:
         return ()
@@ -246,5 +246,5 @@ def to_change(env: EnvironmentRoot, generation: Generation) -> tuple[str, ...]:
 
 
 def schema_age(env: EnvironmentRoot, collections: Sequence[str] = ()) -> tuple[SchemaAge, ...]:
-    """Return which files of the named collections, or of all, were written under which schema. Reads only."""
+    """Return the schema age of the named collections, or of all: the files by the schema they were written under. Reads only."""
     return schema_ages(env, LedgerReader(env).state(), [CollectionName(name) for name in collections])

@@ -1,4 +1,4 @@
-"""What attempts that were given up left in a column, told by a table's log: values which the next attempt's fill has to replace."""
+"""What given-up attempts left in a column, told by a table's log: values which the next attempt's fill has to replace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable
 
 
 def given_up(table: VerifiedTable, start: int, began: int, physical: str, called: str) -> Mapping[str, str]:
-    """Return files that hold nothing but rows to which fills before ``began`` gave a value: path -> the DEFAULT of then.
+    """Return the files whose rows all got their value from fills before ``began``: path -> the DEFAULT of then.
 
     ``start``: a version without the column ``physical``, which the fills named ``called``. Files that are in doubt are left out: with
     values of other writers, with rows of several kinds, filled by an attempt that the ledger does not know. Raises LogTruncated.
@@ -62,7 +62,7 @@ class _Trail:
         return self._default is None and commit.version <= self._began and is_empty
 
     def _follow(self, commit: LogCommit, add: RawAction, values: set[str | None]) -> None:
-        """Follow a file that was made of others, all of which had these values."""
+        """Follow a file that was made of others with these ``values``."""
         path, filled = file_id(add)[0], filled_by(commit)
         if filled == self._called:
             known = (commit.about or {}).get("generation") in self._table.state.deployments

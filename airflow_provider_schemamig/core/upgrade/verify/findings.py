@@ -27,7 +27,7 @@ class Condition(IntEnum):
 
 
 class Inconsistent(Refusal):
-    """A live table is not consistent with its schema, for who has to fail over that. ``sentence``: the finding's."""
+    """A live table is not consistent with its schema, for callers that have to fail then. ``sentence``: the finding's."""
 
     code = "inconsistent"
     message = "{sentence}."
@@ -106,7 +106,7 @@ class Unasked:
 
 
 def gone(collection: CollectionName) -> Unasked:
-    """Return what is said of a collection of which there is no table to look at."""
+    """Return the answer for a collection without a table to look at."""
     return Unasked(collection, None, f"{NO_TABLE}, or another one than the ledger knows")
 
 

@@ -129,7 +129,7 @@ _LOOKS = 3
 
 
 def validate_key(env: EnvironmentRoot, state: State, jobs: Jobs, collection: CollectionName, key: Unique | Reference) -> int:
-    """Return the version up to which all rows keep a key that is being added: its scan, and what came meanwhile, until nothing did.
+    """Return the version up to which all rows keep a new key: its scan, and what came meanwhile, until nothing did.
 
     Nothing on the table stops a foreign writer, nor one of ours that looked before the key was in force. Where rows come faster than they
     are looked at, ``verify`` finds what is wrong with the last of them. Raises DataViolation, DriftFound, the errors of

@@ -64,7 +64,7 @@ def left_over_columns(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def values_without_column(table: VerifiedTable) -> Iterator[TableFinding]:
-    """Yield what files hold under a name that the table does not have: a column of that name would bring the values back.
+    """Yield the values of files under a name that the table does not have: a column of that name would bring the values back.
 
     Not asked of tables with column mapping, where a dropped column's name in the files is never used again.
     """
@@ -107,7 +107,7 @@ def _names(add: RawAction) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """A column that came with a default, so that older rows had to get it. ``began``: the commit from which on new rows do.
+    """A column that came with a default. Older rows had to get it. ``began``: the commit from which on new rows do.
 
     ``name``: now; ``called``: at that commit."""
 
@@ -137,7 +137,7 @@ def unfilled_defaults(table: VerifiedTable) -> Iterator[TableFinding]:
 
 
 def _added_columns(table: VerifiedTable) -> Iterator[_Added]:
-    """Yield the columns that each schema of the table added, and those that an online change made PUBLIC since the newest one.
+    """Yield the columns added with a default by each schema of the table, and those that an online change made PUBLIC since the newest.
     What a rollback left hidden is nobody's to rely on: an upgrade that shows it again fills it first."""
     entries = schemas_upto(table.state, table.entry)[::-1]
     kept = kept_fields(table.state, table.collection, unclosed_holds(table.state))
@@ -218,7 +218,7 @@ def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
 
 
 def _given_up(table: VerifiedTable, added: _Added) -> list[File]:
-    """Return today's files with rows that have a wrong value, given by an attempt that was cancelled. Looked for only where no release had
+    """Return today's files with rows that have a wrong value from a cancelled attempt. Looked for only where no release had
     the column before: what rows got then is theirs. Raises LogTruncated."""
     past = _past(table, added)
     earlier = [entry for entry in schemas_upto(table.state, table.entry) if entry.since_table_version <= added.began][1:]
@@ -290,7 +290,7 @@ def _swap(table: VerifiedTable, outdated: str) -> _Swapped | None:
 
 
 def _newest_begin(table: VerifiedTable) -> int:
-    """Return a version from before all that led to the table's newest schema, or that a change under way does to it."""
+    """Return a version before the commits for the table's newest schema. If it is the only one: before a change under way."""
     *before, newest = schemas_upto(table.state, table.entry)[::-1]
     return before[-1].since_table_version if before else newest.since_table_version
 

@@ -39,7 +39,7 @@ class RowQuestion:
 
 
 def checks(table: VerifiedTable) -> Iterator[RowQuestion | KeptRule | Unasked]:
-    """Yield the CHECKs that the collection declares, and those that an online change made PUBLIC."""
+    """Yield the declared CHECKs of the collection, and those that an online change made PUBLIC."""
     there = {field.name.lower() for field in table.live.fields}
     for found in _trusted_checks(table):
         element = f"check:{found.name}"

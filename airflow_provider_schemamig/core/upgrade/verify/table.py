@@ -48,7 +48,7 @@ class File:
 
     @property
     def hides_rows(self) -> bool:
-        """Return whether a deletion vector does, so that statistics speak of rows that are gone, too."""
+        """Return whether a deletion vector hides rows. The statistics still count them."""
         return bool(self.add.get("deletionVector"))
 
 

@@ -71,7 +71,7 @@ def watch_keys(env: EnvironmentRoot, jobs: Jobs, collections: Collection[Collect
 
 
 def _since(state: State, known: Mapping[CollectionName, _Marks]) -> Iterator[tuple[KeyName, Validated]]:
-    """Yield what was marked of the very tables that are live now."""
+    """Yield the marks of keys whose tables are still the live ones."""
     for name, marks in known.items():
         for key in trusted_keys(state, name):
             mark = marks.marks.get(key.rule)
