@@ -183,7 +183,7 @@ def _check_expanded(leader: LeaderWriter) -> list[EvolvedTable]:
 
 
 def _evolved_table(leader: LeaderView, step: Evolve, head: Head) -> EvolvedTable:
-    """Return the form that an evolved collection ends in, and its commit. This task looks at its stages and its course only here.
+    """Return an evolved collection as the cut-over leaves it, and its commit. This task looks at its stages and its course only here.
 
     Raises WrongState, DriftFound.
     """

@@ -235,7 +235,7 @@ def _other_table(table: _Fenced, intents: Sequence[Intent]) -> list[str]:
 
 
 def _done(state: State, head: Head, intents: Sequence[Intent]) -> Sequence[TransitionIntent]:
-    """Return the intents in place on the table, up to the last one that led to it. Raises DriftFound if the table is nowhere on the way."""
+    """Return the intents up to the last one in place on the table. Raises DriftFound if the table is nowhere on the way."""
     announced = [_as_far_as_it_came(intent, head) for intent in intents if isinstance(intent, TransitionIntent)]
     reached = _reached(state, head, announced) if announced else -1
     if reached is None:

@@ -102,8 +102,8 @@ class Swaps:
     def fill_until_near(self) -> None:
         """Fill the rows that came since ``change``, at the pace set by people, round after round.
 
-        It ends when nothing is left, or when a round takes about as long as the one before. Raises NeverSettles, and as
-        ``column_swap.retry_on_new_files``.
+        It ends when nothing is left, when a round takes about as long as the one before, or after ``_ROUNDS`` rounds. Raises NeverSettles,
+        and as ``column_swap.retry_on_new_files``.
         """
         before = float("inf")
         for _ in range(_ROUNDS):

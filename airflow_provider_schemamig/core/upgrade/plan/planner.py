@@ -153,7 +153,7 @@ class _Planner(Checks):
         return [hold for hold in open_holds(self._view.state) if hold.generation not in self._ended]
 
     def _kept(self, step: MergedStep, found: Phases | None = None) -> None:
-        """Refuse a step that would lose something from a hold."""
+        """Refuse a step that would lose something kept by a hold."""
         if self._view.state is not None:
             self._refusals += refused_by_holds(self._view.state, step, found, self._staying)
 

@@ -220,8 +220,8 @@ def _renamed(release: Release) -> Mapping[CollectionName, str]:
 
 
 def _exchangeable(release: Release, places: Sequence[_Place], ends: AuditedEnds) -> Mapping[CollectionName, str]:
-    """Return, for each name of several tables with the same columns from before the release's chain, why the folder does not tell whose
-    table it is: renames of before the chain are not known."""
+    """Return, for each of several tables with the same columns, older than the release's chain, why the folder does not tell whose it is:
+    renames of before the chain are not known."""
     oldest = release.versions[0]
     since = {place.collection: ends.was_named_at(place.uri) for place in places if place.head.sealed_for is None}
     alike: dict[object, list[CollectionName]] = {}

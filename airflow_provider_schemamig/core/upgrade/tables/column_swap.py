@@ -109,8 +109,8 @@ class SwapBack:
 
 
 def fill_old_column(leader: LeaderWriter, way: SwapBack, jobs: Jobs) -> int | None:
-    """Give the columns that come back their values in newer rows. Return the version at which no row lacked one; None: there are no such
-    columns. No such row: no Spark. A pause does not hold it: no way back is held.
+    """Give the columns that come back their values in the rows since the swap. Return the version at which no row lacked one; None: there
+    are no such columns. No such row: no Spark. A pause does not hold it: no way back is held.
 
     Raises NotInvertible, MetadataMoved, and what ``backfill`` raises.
     """

@@ -47,7 +47,7 @@ from airflow_provider_schemamig.core.upgrade.tables.undeclared import Undeclared
 
 @dataclass(frozen=True, slots=True)
 class InverseChanges:
-    """The changes that can be made, the dropped columns among them in no file, and, in words, the rest."""
+    """The possible changes, the dropped columns among them that no file carries, and, in words, the rest."""
 
     changes: tuple[Change, ...]
     forget: tuple[ColumnPath, ...]
