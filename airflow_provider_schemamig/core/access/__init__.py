@@ -1,1 +1,1 @@
-"""Readers and writers that survive an upgrade, or stop with an error that says why."""
+"""Readers and writers that survive an upgrade, or stop with an error and its reason."""

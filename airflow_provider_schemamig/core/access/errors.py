@@ -190,7 +190,7 @@ class UnusableColumns(Refusal):
 
 
 class DuplicateRows(Refusal):
-    """Several rows of a merge are equal in what it is on, and only one of them could be what is written; nothing was written.
+    """Several rows of a merge are equal in the columns that it merges on, and only one of them could be written. Nothing was written.
 
     ``on``: the table's names of the columns. ``count``: rows of the write. ``sample``: up to 5 of their values in these columns, as text.
     """

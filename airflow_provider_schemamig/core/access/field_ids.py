@@ -1,7 +1,7 @@
-"""Which field of a release is which field of a table: by what it is called in the data files, at any depth.
+"""How a release's fields are matched with a table's: by their names in the data files, at any depth.
 
-That name is a field's identity: a rename leaves it, a field that is dropped and added again gets another, and turning column mapping on
-keeps it. So matching needs neither the steps in between nor any record of them. Pure values.
+The name there is a field's identity: a rename leaves it, a field that is dropped and added again gets another, and turning column mapping
+on keeps it. So matching needs neither the steps in between nor any record of them. Pure values.
 """
 
 from __future__ import annotations

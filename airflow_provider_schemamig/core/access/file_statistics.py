@@ -78,7 +78,11 @@ class LogEvidence:
         return ended
 
     def _writers_of(self, path: ColumnPath, kept: Callable[[Slot], bool]) -> frozenset[str]:
-        """Return the schema hashes of releases whose handles write only values that were ``kept``; none if the table fills in a default."""
+        """Return the schema hashes of the releases for which ``kept`` is true of the field at ``path``; none if the table fills in a
+        default.
+
+        Handles of these releases write only values that fit such a field.
+        """
         wanted = path_in_files(path, self.live.stored)
         column = field_at(self.live.fields, path.partition(".")[0])
         if column is None or fills_itself(column):
@@ -91,9 +95,9 @@ class LogEvidence:
         return frozenset(found[True] - found[False])
 
     def _promised_until(self, path: ColumnPath, promised: Callable[[Slot], bool]) -> int:
-        """Return the version right before the commit that ended the last schema for which ``promised`` is true of the field at ``path``.
+        """Return the version right before the end of the last schema for which ``promised`` is true of the field at ``path``.
 
-        That commit may bring rows itself, if it is somebody's. In doubt, the version is too early.
+        The commit that ended it may bring rows itself, if it is somebody's. In doubt, the version is too early.
         """
         wanted = path_in_files(path, self.live.stored)
         found = self.state.schemas_of(self.shard)
@@ -109,10 +113,10 @@ class LogEvidence:
         return _EVER
 
     def _broken_at(self, path: ColumnPath, promised: Callable[[Slot], bool], begun: int, ended: int) -> int:
-        """Return the version before the commit after ``begun`` that ended a promise which the schema of ``ended`` does not make.
+        """Return the version right before the commit that ended a promise.
 
-        That is the commit of ``ended`` if it is ours, else the first of somebody's whose changes were accepted then. ``begun`` where the
-        log does not tell.
+        The schema of ``begun`` makes the promise, that of ``ended`` does not. The commit is that of ``ended`` if it is ours, else the first
+        of somebody's whose changes were accepted then. ``begun`` where the log does not tell.
         """
         try:
             last = read_commit(self.store, ended)
@@ -157,7 +161,7 @@ class _Fills:
 
 
 def _schema_hash(commit: LogCommit) -> str | None:
-    """Return what a handle says of the release that it wrote for (``statement.Stamp``); None for everybody else's commit."""
+    """Return the schema hash of the release that a handle wrote for (``statement.Stamp``); None for everybody else's commit."""
     try:
         found = json.loads(commit.info.get("userMetadata") or "null")
     except ValueError:
@@ -171,7 +175,7 @@ def _slots(shape: Shape, wanted: tuple[str, ...]) -> list[Slot]:
 
 
 def _places(fields: tuple[Field, ...]) -> Iterator[str]:
-    """Yield the path of every field, and of what arrays and maps have in them, which is no field."""
+    """Yield the path of every field, and of elements, keys and values in arrays and maps, which are no fields."""
     for path, field in walk(fields):
         yield path
         yield from _inside(path, field.type)

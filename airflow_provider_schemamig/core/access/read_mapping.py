@@ -67,7 +67,7 @@ class Fit:
 
     @property
     def narrows(self) -> tuple[str, ...]:
-        """Return the columns that have to be cast from their type in ``shown`` to that in ``target``."""
+        """Return the columns to cast from their type in ``shown`` to that in ``target``."""
         return tuple(f.name for f, wanted in zip(self.shown.fields, self.target.fields, strict=True) if f.type != wanted.type)
 
 
@@ -200,10 +200,10 @@ class _Fitter:
 
 
 def _as_stored(live: Fields, used: Fields) -> Fields:
-    """Return a struct's fields in the table's order, those that the release does not have under names that no field can have.
+    """Return a struct's fields in the table's order.
 
-    None may be left out or change places: a projection that finds a struct to be as it is wanted shows all of it as it is, and a cast
-    goes by position.
+    A field unknown to the release gets a name that no field can have. None may be left out or change places: a projection that finds a
+    struct to be as it is wanted shows all of it as it is, and a cast goes by position.
     """
     known = {f.name: f for f in used}
     return tuple(known.get(f.name, Field(f"{f.name} ", bare_type(f.type))) for f in live)

@@ -120,10 +120,10 @@ def _recorded(state: State, collection: CollectionName, release: Version, curren
 
 
 def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
-    """Return what a rolled-back schema brought, once fields came beside it since, by a release or outside of one, whatever their names.
+    """Return the fields that a rolled-back schema brought, if other fields came beside them since.
 
-    A release in between may have been made for the first time since: what this one calls ``a`` is then what that one calls ``e``, and the
-    ledger does not have the steps from there to here.
+    The others came by a release or outside of one, under whatever names. A release in between may have been made for the first time since:
+    what this one calls ``a`` is then what that one calls ``e``, and the ledger does not have the steps from there to here.
     """
     known = _known_before(state, entry)
     if known is None:
@@ -134,7 +134,7 @@ def _doubtful(state: State, entry: SchemaEntry) -> frozenset[ColumnPath]:
 
 
 def _taken_along(state: State, entry: SchemaEntry) -> frozenset[ColumnPath] | None:
-    """Return what a rolled-back schema brought, which went with it; None if nobody knows which that is.
+    """Return the fields that came and went with a rolled-back schema; None if nobody knows which.
 
     Not what stayed on the table with its values: where that is gone, somebody dropped it. Nothing where the rows are in another table:
     what filled that may have brought such a column again, under the same name or another one.
@@ -212,7 +212,7 @@ def _was_here(state: State, release: Version) -> bool:
 
 
 def _coming(state: State, release: Version, current: Version) -> Deployment | None:
-    """Return the newest open deployment that leads from where the environment is to ``release``."""
+    """Return the newest open deployment from the environment's release to ``release``."""
     found = [d for d in state.deployments.values() if d.state in _OPEN and d.target == release and d.source == current != release]
     return max(found, key=lambda deployment: deployment.generation, default=None)
 

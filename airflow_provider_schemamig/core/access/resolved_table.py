@@ -72,7 +72,7 @@ class Resolution:
 
     @property
     def gone(self) -> str:
-        """Return what has become of a column that the release has and the table has not."""
+        """Return in words how the table came to lack a column of the release."""
         return "was created when the collection was rewritten, replaced or adopted anew" if self._is_elsewhere else "was dropped"
 
     def table(self) -> PinnedTable:

@@ -27,7 +27,7 @@ def apart(rows: str, fields: Sequence[Field], columns: Collection[str]) -> str:
 
 
 def select(fit: Fit, rows: str) -> str:
-    """Return the query that shows ``rows`` (anything that may stand after FROM) as the fit says."""
+    """Return a query for ``rows`` as the fit shows them. ``rows``: anything that may stand after FROM."""
     query = f"SELECT {project(fit.source, fit.shown, fit.renames)} FROM {rows}"
     narrowed = {name: fit.target.field(name) for name in fit.narrows}
     if not narrowed:
@@ -41,7 +41,7 @@ def select(fit: Fit, rows: str) -> str:
 
 
 def _cast(value: str, old: Field, new: Field) -> str:
-    """Return the cast to a narrower type, which fails where a value would be another one: by itself it does not for a FLOAT."""
+    """Return the cast to a narrower type. It fails if a value does not fit; by itself, a cast to FLOAT does not."""
     cast, beyond = f"CAST({value} AS {exact_type_sql(new.type)})", _beyond_float(value, old.type, new.type)
     if beyond is None:
         return cast
@@ -50,7 +50,7 @@ def _cast(value: str, old: Field, new: Field) -> str:
 
 
 def _beyond_float(value: str, old: DataType, new: DataType, depth: int = 0) -> str | None:
-    """Return a condition that is true where a finite number would become an infinite one; None if nothing becomes a FLOAT."""
+    """Return the condition that a finite number would become infinite; None if nothing becomes a FLOAT."""
     item, found = f"x{depth}", list[str | None]()
     match old, new:
         case Primitive("double"), Primitive("float"):

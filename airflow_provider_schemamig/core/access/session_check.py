@@ -39,7 +39,7 @@ def check_reads(spark: SparkSession, collection: CollectionName) -> None:
 
 
 def check_meaning(spark: SparkSession, collection: CollectionName, query: str) -> None:
-    """Raise OtherMeaning for a session on which ``query`` may mean something else than where a rewrite runs."""
+    """Raise OtherMeaning if ``query`` may mean something else on this session than in a rewrite."""
     from airflow_provider_schemamig.core.spark.session import MEANING_SETTINGS, SUBSTITUTES
 
     # Of substitution Spark's default is another one, and nothing depends on it.

@@ -85,7 +85,7 @@ class Writer(Handle):
         return self._write(rows, Mode.APPEND, (), txn)
 
     def merge(self, rows: DataFrame | pa.Table, on: Sequence[str], *, txn: tuple[str, int] | None = None) -> WrittenRows:
-        """Update the rows that are equal in the columns ``on`` (NULL equals NULL) in the columns that are given; add the others.
+        """Update the given columns of each row that is equal in the columns ``on`` (NULL equals NULL); add all other rows.
 
         Raises what ``append`` does, and DuplicateRows, RowsReferredTo.
         """
@@ -341,7 +341,7 @@ def _spark_errors(collection: CollectionName) -> Iterator[None]:
 
 @contextmanager
 def _delta_rs_errors(env: EnvironmentRoot, collection: CollectionName) -> Iterator[None]:
-    """Raise what delta-rs raises as the errors that Spark's would be."""
+    """Raise the errors of delta-rs as those of a write with Spark."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:

@@ -74,8 +74,8 @@ def unlike_part(checks: tuple[tuple[str, str], ...], columns: Fields) -> tuple[s
 
 
 def _check_words(text: str, names: frozenset[str]) -> None:
-    """Raise _Unlike for words that delta-rs may read differently, and for what the parsed text does not show: comments, quotes,
-    spellings."""
+    """Raise _Unlike for words, comments, quotes and spellings that delta-rs may read differently. The parsed text does not show the last
+    three."""
     for mark in ("--", "/*"):
         if mark in text:
             raise _Unlike(mark)

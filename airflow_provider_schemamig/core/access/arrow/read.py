@@ -66,7 +66,8 @@ def _has_struct(data_type: DataType) -> bool:
 
 
 def arrow_schema(fields: Fields) -> pa.Schema:
-    """Return the columns as delta-rs maps Delta's types to Arrow's, which is as Spark does for all types that a declaration may have."""
+    """Return the columns in Arrow's types, as delta-rs maps them from Delta's. Spark does the same for all types that a declaration may
+    have."""
     import pyarrow as pa
     from deltalake import Schema
 
@@ -193,7 +194,7 @@ def _cast(array: Any, target: Any) -> Any:
 
 
 def _own_values(array: Any) -> Any:
-    """Return a list or map array that is no slice of a longer one, and whose NULLs span no values: those may be anything."""
+    """Return a list or map array as no slice of a longer one, and without values under its NULLs. Those could be anything."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Rows that a program gives as an Arrow table, in the types that tables have.
+"""The rows of a program's Arrow table, in the types of a Delta table.
 
 Arrow has more types than Delta. Each way of writing would make its own of them: PySpark cuts nanoseconds off and takes a time without a
 zone for one of the session's, delta-rs stops at zones that are not UTC. So they are converted here, before both, and no value is changed.

@@ -123,7 +123,7 @@ def _stored(table: DeltaTable, columns: Sequence[str], keys: pa.Table) -> pa.Tab
 
 
 def _between(columns: Sequence[str], keys: pa.Table) -> str | None:
-    """Return a condition that excludes rows of other keys, so that files are skipped by their statistics.
+    """Return a condition that excludes rows of other keys, to skip files by their statistics.
 
     It names whole numbers only, which need no care.
     """

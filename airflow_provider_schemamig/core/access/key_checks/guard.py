@@ -1,4 +1,4 @@
-"""What the keys in force ask of one write, checked in the very statement or at the very version that commits it.
+"""The checks that the keys in force ask of one write, in its very statement or at the very version of its commit.
 
 A statement that reads the table to look for keys conflicts with everyone who adds rows meanwhile; Delta then lets one of two writers of
 the same key through, and the other finds the key when it tries again. So no condition may keep the

@@ -112,7 +112,7 @@ def _matched(check: UniqueCheck, table: str, number: int) -> str:
 
 
 def _another(check: UniqueCheck, number: int) -> str:
-    """Return a condition that excludes the row that the merge updates."""
+    """Return a condition that excludes the row updated by the merge."""
     if not check.same:
         return ""
     same = " AND ".join(f"s.{quote(column)} <=> t{number}.{quote(column)}" for column in check.same)
