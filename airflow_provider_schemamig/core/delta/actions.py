@@ -59,7 +59,7 @@ class LogCommit:
 
     @property
     def user_metadata(self) -> str | None:
-        """Return what who made it says of it. None of what only rearranges rows: that may be the text of the statement before it."""
+        """Return what the commit's writer says of it. None if it only rearranges rows: its text may be that of the statement before it."""
         return None if self.info.get("operation") in REARRANGING else self.info.get("userMetadata")
 
     @property
@@ -99,7 +99,7 @@ class LogCommit:
 
     @property
     def clustering(self) -> RawAction | None:
-        """Return the domain that says by which columns the table is clustered."""
+        """Return the domain that names the table's clustering columns."""
         return next((domain for domain in reversed(self.domains) if domain.get("domain") == CLUSTERING_DOMAIN), None)
 
     @property

@@ -1,4 +1,4 @@
-"""What a protocol says of a table's features, and a protocol that has more of them (``schema.delta_rules.table_features`` has them).
+"""A table's features by its protocol, and protocols with more of them (``schema.delta_rules.table_features`` lists the features).
 
 A writer that does not know a feature may break the table, so a table with any other feature than ours is refused for writes, in words.
 Legacy protocol numbers imply features; going to feature lists must name all of them.

@@ -1,4 +1,4 @@
-"""When the stages of a plan happen, and where a way back leads, in the words that people read: terminal, page and report."""
+"""The words of terminal, page and report for when a plan's stages happen and where a way back leads."""
 
 from __future__ import annotations
 

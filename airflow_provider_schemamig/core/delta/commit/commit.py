@@ -107,7 +107,7 @@ def commit_edited(
     txns: Mapping[str, int] = MappingProxyType({}),
     table_id: str | None = None,
 ) -> Committed:
-    """Do what ``commit_changes`` does, for metadata that is edited already."""
+    """Commit as ``commit_changes`` does, with the metadata already edited."""
     before = _state(base)
     if table_id is not None:
         before, after = _with_id(before, table_id), _with_id(after, table_id)

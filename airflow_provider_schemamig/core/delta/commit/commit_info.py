@@ -15,7 +15,7 @@ def label_of(action: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """Whose commit it is and what for: ``action`` is a stage's name (expand, cutover, seal, fence...)."""
+    """The generation, epoch and purpose of a commit. ``action``: a stage's name (expand, cutover, seal, fence...)."""
 
     generation: Generation
     epoch: Epoch

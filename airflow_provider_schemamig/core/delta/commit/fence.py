@@ -94,7 +94,7 @@ def _newest(parts: Iterable[LogCommit | LogSnapshot], app_id: str) -> int | None
 
 
 def newest_fence(store: ReadStore, head: Head, app_id: str) -> int | None:
-    """Return what ``read_fence`` does, of a table whose newest head this is, and remember it with the head.
+    """Return what ``read_fence`` does, and remember it with ``head``, the table's newest one.
 
     Where it was seen at that very head, or before commits of which none can have made the table forget it, nothing is read.
     Raises as ``read_fence`` does.

@@ -1,4 +1,4 @@
-"""Streams that bring rows into a table, turned away by a commit after which a name stands for another column.
+"""Streams into a table, turned away by a commit after which a name stands for another column.
 
 A statement finds columns by their names. Delta aborts one that was planned before such a commit; one that is planned after it would put
 values where they do not belong. Closing the stream's transaction identifier in that very commit makes Delta skip it (``txn_terms``).
@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.storage import ReadStore
 
 
 class StreamMoved(Exception):
-    """A stream brought rows by this commit, which the transaction versions that were to be written do not know."""
+    """A stream brought rows by this commit. The transaction versions to be written do not know of it."""
 
     def __init__(self, version: int) -> None:
         super().__init__(version)

@@ -51,9 +51,9 @@ def _term(txn: str) -> int:
 
 
 def advance(app_id: str, own: TxnPosition, to: TxnPosition) -> dict[str, int]:
-    """Return the transaction versions that move a count from ``own`` to ``to``, which is of the same term or a later one.
+    """Return the transaction versions that move a count from ``own`` to ``to``.
 
-    The ids of the terms before that are closed.
+    ``to`` is of the same term or a later one. The ids of the terms before it are closed.
     """
     closed = {term_id(app_id, term): _CLOSED for term in range(own.term, to.term)}
     return closed if to.version == NOTHING else {**closed, term_id(app_id, to.term): to.version}

@@ -26,7 +26,7 @@ def commits(store: ReadStore, after: int, upto: int | None = None) -> Iterator[L
 
 
 def newest_of_ours(store: ReadStore, is_wanted: Callable[[Mapping[str, Any]], bool]) -> tuple[int, Mapping[str, Any]] | None:
-    """Return the version of the newest commit of ours that is wanted, and what it says of itself; None if there is none.
+    """Return the version of our newest wanted commit, and what it says of itself; None if there is none.
 
     Raises LogTruncated if the log was cleaned up that far.
     """
@@ -38,9 +38,10 @@ def newest_of_ours(store: ReadStore, is_wanted: Callable[[Mapping[str, Any]], bo
 
 
 def files_since(store: ReadStore, version: int) -> bool:
-    """Return whether any commit after ``version`` added a file, which then has the columns of that time.
+    """Return whether any commit after ``version`` added a file.
 
-    A commit that only rearranged rows counts, too, and a RESTORE: files of the table may have a column that it brought back.
+    Such a file has the columns of its time. A commit that only rearranged rows counts, too, and a RESTORE: files of the table may have a
+    column that it brought back.
     """
     return any(commit.has_files or commit.restores for commit in commits(store, version))
 
@@ -109,7 +110,7 @@ def first_metadata_version(store: ReadStore, since: int, upto: int | None = None
 
 
 def unproven_since(store: ReadStore, since: int, upto: int, proven: Callable[[LogCommit], bool]) -> list[RawAction]:
-    """Return the files added after ``since`` that are there at ``upto`` and have rows of commits that are not ``proven``.
+    """Return the files at version ``upto`` that came after ``since`` and hold rows of unproven commits.
 
     A commit that only rearranges rows, or marks some as deleted, brings none; a proven one brings its own, besides those of files that it
     replaces. Rows from ``since`` or before count as proven.

@@ -285,7 +285,7 @@ def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
 
 
 def _rows(add: Mapping[str, Any]) -> int | None:
-    """Return a file's number of rows, all that is kept of the statistics, which are most of a checkpoint's bytes."""
+    """Return a file's number of rows. No other statistics are kept: they are most of a checkpoint's bytes."""
     parsed = (add.get("stats_parsed") or {}).get("numRecords")
     found = None if parsed is not None else _NUM_RECORDS.search(add.get("stats") or "")
     return parsed if found is None else int(found[1])

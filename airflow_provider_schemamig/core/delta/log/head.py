@@ -166,8 +166,10 @@ def read_head(store: ReadStore, at: int | None = None) -> Head:
 
 
 def head_at(store: ReadStore, version: int) -> Head:
-    """Return the head at a version that is mostly the newest one, which costs least to look at; the newest, if the log was cleaned up to
-    there. Raises as ``read_head``."""
+    """Return the head at ``version``; the newest, if the log was cleaned up to there. Raises as ``read_head``.
+
+    ``version`` is mostly the newest one, which costs least to look at.
+    """
     newest = read_head(store)
     try:
         return newest if newest.version == version else read_head(store, version)
@@ -176,7 +178,7 @@ def head_at(store: ReadStore, version: int) -> Head:
 
 
 def another_table(store: ReadStore, head: Head, collection: CollectionName | None = None) -> AnotherTable:
-    """Return what to raise about a head that ``is_another``."""
+    """Return the error about a head that ``is_another``."""
     return AnotherTable(collection=collection, uri=store.location.uri, expected=str(store.table_id), found=head.table_id)
 
 
@@ -294,7 +296,7 @@ class _Search:
     commits: list[LogCommit] = field(default_factory=list)
 
     def still_fenced(self, known: KnownHead, head: Head) -> SeenFence | None:
-        """Return what the table has of the fence that it was seen to have; None: look for it.
+        """Return the fence that was seen on the table, as it is now; None: look for it.
 
         Each commit since has to have been read, and none may have changed the table's properties: only by those does it forget.
         """
@@ -351,7 +353,7 @@ def head_or_none(store: ReadStore) -> Head | None:
 
 
 def look_or_none(store: ReadStore) -> Head | None:
-    """Return what ``head_or_none`` does, but also the head of another table than the one known to lie there, which says so."""
+    """Do what ``head_or_none`` does, but return the head of another table, too, marked as such."""
     try:
         return look_at_head(store)
     except TableMissing:

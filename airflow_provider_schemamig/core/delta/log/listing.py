@@ -52,7 +52,7 @@ def list_log(store: ReadStore, upto: int | None = None) -> LogFiles:
 
 
 def list_from(store: ReadStore, version: int) -> LogFiles:
-    """List what the log has from ``version`` on, for a caller who has seen all before it.
+    """List the log's files from ``version`` on, for a caller who has seen all before it.
 
     This takes one listing, which looks for no checkpoint. Raises TableMissing; LogTruncated if the log ends before ``version``.
     """

@@ -123,7 +123,7 @@ def rename(draft: MetadataDraft, change: RenameColumn) -> None:
 
 
 def change_type(draft: MetadataDraft, change: ChangeType) -> None:
-    """Widen a column's type, and record that on the nearest field, so that readers convert older files (feature typeWidening)."""
+    """Widen a column's type, and record the change on the nearest field, so that readers convert older files (feature typeWidening)."""
     place = draft.place(change, change.path)
     found = _slot_type(place.field, place.inside)
     if found == change.new:

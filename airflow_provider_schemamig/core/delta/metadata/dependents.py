@@ -28,7 +28,7 @@ def check_users(draft: MetadataDraft, path: str, word: str | None = None) -> Ite
 
 
 def computed_users(draft: MetadataDraft, path: str, word: str | None = None) -> Iterator[str]:
-    """Yield what the other columns are called that are computed from the column at ``path``, by an expression with ``word`` in it."""
+    """Yield in words each other column that is computed from the column at ``path``. ``word``: by an expression with this word in it."""
     keys = [clause.key for clause in CLAUSES if clause.reads_columns]
     for name, field in fields_in(draft.schema):
         texts = [str(text) for text in map((field.get("metadata") or {}).get, keys) if text is not None]

@@ -132,7 +132,7 @@ class MetadataDraft:
             self._assign(found, found["name"])
 
     def map_new(self, new: JsonField) -> None:
-        """Give ids, and physical names that were never used before, to a field that is about to be added and to all inside it."""
+        """Give ids, and physical names never used before, to a field that is about to be added and to all fields inside it."""
         if not self.is_mapped:
             return
         self._assign(new, f"col-{uuid.uuid4()}")

@@ -50,7 +50,7 @@ def check_allowed(schema: Mapping[str, Any], metadata: RawAction) -> None:
 
 
 def check_keeps_rows(schema: Mapping[str, Any], metadata: RawAction) -> None:
-    """Raise RefusedByDelta for a table of somebody else's in which rows that are written are nowhere, or deleted ones are seen."""
+    """Raise RefusedByDelta for somebody else's table in which written rows are nowhere, or deleted ones are seen."""
     reasons = tuple(_losses(schema, metadata))
     if reasons:
         raise RefusedByDelta(reasons=reasons)
