@@ -104,7 +104,7 @@ def column_name(text: str, collection: str | None = None) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return what is equal for names that Spark takes for one: both cases of each character count, so a long s is an s."""
+    """Return the same key for all names that Spark takes for one. Both cases of each character count, so a long s is an s."""
     lower = name.lower()
     return lower if lower.isascii() else "".join(map(_character_key, name))
 

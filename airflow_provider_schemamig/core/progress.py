@@ -1,4 +1,4 @@
-"""What long work tells whoever watches: the CLI draws it, Airflow logs it."""
+"""The progress of long work: the CLI draws it, Airflow logs it."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class UnknownLedgerCollection(Refusal):
 
 
 class BackupUnusable(Refusal):
-    """A backup folder that is incomplete or altered, or a place where it would overwrite something else.
+    """An incomplete or altered backup folder, or a place where it would overwrite something else.
 
     ``is_made``: the backup was to be made there, not restored from there. ``in_the_way``: the folder of the ledger that is there.
     """

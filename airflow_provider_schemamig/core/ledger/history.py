@@ -73,8 +73,10 @@ class HistoryEntry:
         who: str | None = None,
         at: pendulum.DateTime | None = None,
     ) -> HistoryEntry:
-        """Return an entry on what ``who`` (default: the environment's, else this process's user) began at ``started`` and ended ``at``
-        (default: now)."""
+        """Return an entry on an action that began at ``started`` and ended ``at`` (default: now).
+
+        ``who``: by default the environment's, else this process's user.
+        """
         seconds = ((at or pendulum.now("UTC")) - started).total_seconds()
         return cls(who or "", what, collection, generation, started, seconds, outcome, detail)
 
@@ -127,7 +129,7 @@ def is_outside_of_release(entry: HistoryEntry) -> bool:
 
 
 def renamed_in(entry: HistoryEntry) -> frozenset[str]:
-    """Return the collections of which such an end says that columns were renamed."""
+    """Return the collections in which columns were renamed, by the end of an ``alter`` or an ``accept``."""
     _, found, names = entry.detail.rpartition(f"{_OUTSIDE}{_RENAMED}")  # the last: before it a column may be called so
     return frozenset(names.split(", ")) if found else frozenset()
 

@@ -61,7 +61,7 @@ def next_epoch(state: State) -> Epoch:
 
 
 def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterable[str]) -> Numbers:
-    """Return the highest generation and epoch that were ever used, and notes on what could not be looked at.
+    """Return the highest generation and epoch ever used, and notes on what could not be looked at.
 
     They are looked for in ``rows`` (updates of a ledger, damaged ones too), in the history, the reports, the folders of shards, and the
     fences of ``tables`` (URIs beside those below the root).
@@ -96,7 +96,7 @@ def highest_numbers(env: EnvironmentRoot, rows: Iterable[RawRow], tables: Iterab
 
 
 def shard_folders(env: EnvironmentRoot) -> Iterator[str]:
-    """Yield the keys of the folders below an environment's root whose name is one that we give to tables; nothing else is ours to judge."""
+    """Yield the keys of the folders below an environment's root with names that we give to tables. Nothing else is ours to judge."""
     store = env.store()
     collections = [folder for folder in store.folders("") if folder != env.SYSTEM_FOLDER]
     for collection, names in zip(collections, env.each(store.folders, collections), strict=True):

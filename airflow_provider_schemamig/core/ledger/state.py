@@ -219,7 +219,7 @@ class State:
         return self.leader is not None and self.deployments[self.leader.generation].state is DeploymentState.PROMOTED
 
     def unreleased_of(self, collection: CollectionName) -> UnreleasedChange | None:
-        """Return what a collection has that its release does not know of."""
+        """Return the unreleased change of a collection, if it has one now."""
         return self.unreleased.get((collection, self.objects[collection].schema_id))
 
     def names_in_release(self, unreleased: UnreleasedChange) -> Mapping[ColumnPath, str] | None:
@@ -231,7 +231,7 @@ class State:
 
     @property
     def dropped(self) -> Mapping[CollectionName, UnreleasedChange]:
-        """Return the collections that the release declares and that were dropped outside of one, by the release's names."""
+        """Return the collections of the release that were dropped outside of one, by the release's names."""
         gone = [self.unreleased[key] for key in self.unreleased if key[0] not in self.objects]
         return {row.released.name: row for row in gone if not row.declared.fields}
 
@@ -243,7 +243,7 @@ class State:
         return {unreleased.released.name: unreleased.released_fingerprint} if unreleased.released.fields else {}
 
     def release_set(self) -> dict[CollectionName, Fingerprint]:
-        """Return the collections that the release declares and that were not given back, by its own names for them."""
+        """Return the collections of the release that were not given back, by its own names for them."""
         found = {name: row.released_fingerprint for name, row in self.dropped.items()}
         for item in self.objects.values():
             found.update(self.released(item))
@@ -274,7 +274,7 @@ class State:
         return {item.shard: name for name, item in reversed(list(self.objects.items()))}
 
     def schemas_of(self, shard: ShardId) -> Sequence[SchemaEntry]:
-        """Return the schemas that a table had, oldest first, under whatever name of its collection."""
+        """Return the schemas that a table had, oldest first, under all names of its collection."""
         return self._schemas_by_shard.get(shard, ())
 
     @cached_property
@@ -364,7 +364,7 @@ class State:
         return State(version, texts, self._uri, decoded=decoded, formats=self.formats)
 
     def know(self, rows: Iterable[Any]) -> None:
-        """Take rows that were just encoded as what their texts would be decoded to."""
+        """Keep rows that were just encoded: their texts need not be decoded."""
         for row in rows:
             self._decoded.setdefault(row.COLLECTION, {})[encode_key(row.key)] = row
 

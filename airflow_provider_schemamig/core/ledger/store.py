@@ -64,7 +64,7 @@ Update = Put | Drop
 
 @dataclass(slots=True)
 class OpenLedger:
-    """A ledger that is open, and the state that was seen last: to open the table and to sum it up takes longer than to read on."""
+    """An open ledger and the state that was seen last: to open the table and to sum it up takes longer than to read on."""
 
     table: LedgerTable
     state: State | None = None

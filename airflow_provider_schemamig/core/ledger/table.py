@@ -117,7 +117,7 @@ class LedgerTable:
         self._table.delete_unreferenced()
 
     def write_failure(self, error: Exception | None, expected: int, commit_id: str) -> SchemamigError:
-        """Return what to tell about a commit that is not there, after it was looked for."""
+        """Return the error about a commit that was looked for and is not there."""
         if isinstance(error, Refusal):  # the store has said why, and that it is for good
             return error
         try:

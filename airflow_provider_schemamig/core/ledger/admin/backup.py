@@ -79,8 +79,10 @@ def backup(env: EnvironmentRoot, folder: str) -> Backup:
 
 
 def _check_free(place: EnvironmentRoot, env: EnvironmentRoot, folder: str) -> None:
-    """Raise BackupUnusable where a backup would lie in a table, whose VACUUM deletes what is not its own, or be lost with an
-    environment."""
+    """Raise BackupUnusable if the place is an environment or a table, or inside of one.
+
+    VACUUM deletes what is not the table's own, and a backup would be lost with the environment around it.
+    """
 
     def refused(reason: str) -> BackupUnusable:
         return BackupUnusable(folder=folder, reason=reason, is_made=True)
@@ -216,7 +218,7 @@ def _place_notes(env: EnvironmentRoot, manifest: _Manifest) -> Iterator[str]:
 
 
 def _lost(env: EnvironmentRoot) -> Iterator[str]:
-    """Yield what the audit log has of deployments that are further than the backup says: the tables are there, and the ledger is not."""
+    """Yield notes on the deployments that went further, by the audit log, than the backup says: the tables are there, the ledger is not."""
     try:
         state, entries = LedgerReader(env).state(), read_history(env)
         found = [entry for entry in entries if entry.outcome in ("done", "begun") and _is_lost(env, state, entry)]
@@ -333,7 +335,7 @@ class _Manifest:
 
     @property
     def log(self) -> tuple[str, ...]:
-        """Return the keys of the log with that commit, in the order in which they are put."""
+        """Return the keys of the log and of the first commit, in the order in which they are put."""
         return tuple(sorted({self.first_commit, *(key for key in self.checksums if key.startswith(f"{LOG}/"))}, key=_restore_order))
 
 

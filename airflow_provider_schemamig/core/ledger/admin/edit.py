@@ -171,7 +171,7 @@ class _Task:
         return self.before == ({} if self.after is None else {self.after: 1})
 
     def updates(self) -> tuple[RawRow, ...]:
-        """Return the diffs that leave exactly ``after`` under the key, whatever is stored there."""
+        """Return the diffs that replace all texts stored under the key by exactly ``after``."""
         texts = dict.fromkeys([*self.before, *([] if self.after is None else [self.after])])
         changes = ((text, int(text == self.after) - self.before.get(text, 0)) for text in texts)
         return tuple(
@@ -245,7 +245,7 @@ def _check_unchanged(task: _Task, earlier: _Task | None) -> None:
 
 
 def _checked(ledger: _Ledger, task: _Task, now: pendulum.DateTime) -> _Task:
-    """Return the task with what speaks against it, and raise that unless the edit is forced. Asked again whenever the ledger moved on."""
+    """Return the task with the reasons against it, and raise them unless the edit is forced. Asked again whenever the ledger moved on."""
     _check_protected(task)
     signs = active_parties(ledger.env, task.rows, now)
     known = {(finding.code, finding.where) for finding in check_rows(ledger.env, task.version, task.rows)}

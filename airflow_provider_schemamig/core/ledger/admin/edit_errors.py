@@ -66,7 +66,7 @@ class UnknownRow(Refusal):
 
 
 class RowProtected(Refusal):
-    """The row that says who the environment is and how to read it; ``--force`` changes nothing about that."""
+    """The row with the environment's id and format, not changed by hand even with ``--force``."""
 
     code = "row_protected"
     message = "{where} is not changed by hand: {reason}."
@@ -78,7 +78,7 @@ class RowProtected(Refusal):
 
 
 class NotAudited(Refusal):
-    """What is done by hand has to stand in the audit log, and that cannot be written."""
+    """An edit by hand has to stand in the audit log, which cannot be written."""
 
     code = "not_audited"
     message = "{note}; so nothing was changed."

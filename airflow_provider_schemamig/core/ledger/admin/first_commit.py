@@ -70,7 +70,7 @@ def is_first_commit(commit: bytes) -> bool:
 
 
 def _places(rows: Iterable[RawRow]) -> list[str]:
-    """Return the places of all shards that can be read, also of those that are gone by now."""
+    """Return the places of all shards with a readable row, also of shards that are gone by now."""
     return [shard.uri for shard in _shards((row.key, row.value) for row in rows if row.collection == Shard.COLLECTION)]
 
 

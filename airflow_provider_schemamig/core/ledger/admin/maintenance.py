@@ -28,7 +28,7 @@ CONSOLIDATE_EVERY = 1_000
 
 
 def keep_short(writer: LedgerWriter, authority: Leadership | None = None, *, at_end: bool = False) -> None:
-    """Do what ``maintain`` does for a ledger in an object store that takes many requests to open, if it can be done; else it is not.
+    """Run ``maintain`` on a ledger in an object store if it takes many requests to open. Nothing is raised if it cannot be done.
 
     ``at_end``: no task comes after this one, so the ledger is to open with four requests whatever was appended. Makes no request where
     nothing is due.

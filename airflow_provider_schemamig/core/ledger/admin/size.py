@@ -1,4 +1,4 @@
-"""How much the ledger stores, of what, since when, and what compaction would take away (``ledger size``). Writes nothing.
+"""How much the ledger stores of each collection, since when, and how much compaction would take away (``ledger size``). Writes nothing.
 
 Sizes of rows are bytes of their keys and values as text: the data files are Parquet, compressed, and say nothing of one collection.
 """

@@ -218,7 +218,7 @@ def _element_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _generation_findings(state: State) -> Iterator[LedgerFinding]:
-    """Yield the rows that a generation left and that name no deployment; rollback, contract and clean-up look it up."""
+    """Yield the rows of a generation without a deployment; rollback, contract and cleanup look it up."""
     known = set(state.deployments)
     for rows in (state.shards, state.replacements, state.approvals, state.holds):
         for row in rows.values():
@@ -235,7 +235,7 @@ def _hold_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _replacement_findings(state: State) -> Iterator[LedgerFinding]:
-    """Yield the replacements whose shard is missing, of deployments that may still be promoted.
+    """Yield the replacements without a shard, of deployments that may still be promoted.
 
     Of other deployments a row may outlive its shard until the next clean-up.
     """
@@ -246,7 +246,7 @@ def _replacement_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _place_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding]:
-    """Yield the shards that share a place, or whose place cannot be used.
+    """Yield the shards with a shared or unusable place.
 
     Every shard has a place of its own; tables that were adopted are never deleted, so two rows may name the place of one.
     """

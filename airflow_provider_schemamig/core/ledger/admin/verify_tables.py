@@ -30,7 +30,8 @@ _LOOKS = 3
 
 
 def verify_ledger(reader: LedgerReader) -> tuple[LedgerFinding, ...]:
-    """Return all that is wrong with the ledger and what it names. Raises as ``verify``, and as the storage does if nothing was found."""
+    """Return all that is wrong with the ledger, its tables and its plans. Raises as ``verify``, and as the storage does if nothing was
+    found."""
     found = verify(reader)
     if any(finding.key is None for finding in found):
         return found  # rows cannot be read where files cannot
@@ -109,7 +110,7 @@ def _table_findings(env: EnvironmentRoot, state: State, shards: tuple[Shard, ...
 
 
 def _plan_findings(env: EnvironmentRoot, state: State) -> Iterator[LedgerFinding]:
-    """Yield the missing plans that are still to be run, or that a rollback needs."""
+    """Yield the missing plans that are still to be run or needed for a rollback."""
     held = {hold.generation for hold in state.holds.values() if hold.state is not HoldState.CLOSED}
     for generation, deployment in sorted(state.deployments.items()):
         if deployment.state not in (DeploymentState.CLAIMED, DeploymentState.PROMOTED) and generation not in held:

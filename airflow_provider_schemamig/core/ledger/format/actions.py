@@ -1,4 +1,4 @@
-"""What a step of the ledger's format sees and what it answers: all rows at one moment, and what is to become of some of them."""
+"""What a step of the ledger's format gets and returns: all rows at one moment, and the changes of some of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """Every row of the collections that a format knows, as that format's types."""
+    """Every row of the collections that a format knows, in its types."""
 
     rows: Sequence[Stored]
 

@@ -26,7 +26,7 @@ class HoldState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HeldTable:
-    """What a hold has of one collection that its deployment changed, replaced or removed.
+    """A hold's record of one collection that its deployment changed, replaced or removed.
 
     The way back and contract go by this alone: names, the collection's newest schema and its present one may be those of a later release.
     Fields are given by their names in the data files, from the column inwards, which no rename changes.

@@ -182,7 +182,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """Which shard holds a collection's rows, and as what schema."""
+    """The shard of a collection's rows, and their schema."""
 
     COLLECTION: ClassVar[str] = "objects"
     collection: CollectionName
@@ -229,7 +229,7 @@ class Shard:
 
     @property
     def is_at_own_place(self) -> bool:
-        """Return whether it lies where we make tables, in a folder that we named for this very shard."""
+        """Return whether it lies in the folder that we made for this very shard."""
         return is_shard_folder(self.uri, self.shard)
 
 
