@@ -117,7 +117,7 @@ def check_fillable(head: Head, collection: CollectionName, fill: Fill) -> None:
 
 
 def why_not_filled(head: Head) -> str | None:
-    """Return why rows that a table has cannot get values, whatever the column; None if they can."""
+    """Return why a table's rows cannot get values in any column; None if they can."""
     if is_on(head.metadata, APPEND_ONLY) and head.sealed_for is None:
         return f"the table is append-only ({APPEND_ONLY})"
     return why_not(head)
@@ -180,7 +180,10 @@ def due_files(store: ReadStore, head: Head, fill: Fill, before: DueFiles | None 
 
 
 def _due(seen: Seen, column: str) -> DueFiles:
-    """Return what is due, partitions ordered by their newest file that is not ours: where writers work now they may be done later."""
+    """Return the due files by partition, ordered by each partition's newest file that is not ours.
+
+    Partitions that are written to now may be done later.
+    """
     every_row: dict[str, list[RawAction]] = {}
     nulls: dict[str, list[RawAction]] = {}
     newest: dict[str, int] = {}

@@ -32,14 +32,13 @@ class KeptCheck:
 
 
 def kept_checks(checks: Sequence[Check], column: str, values: Mapping[str, str]) -> tuple[KeptCheck, ...]:
-    """Return the CHECKs that use ``column``, with ``values`` (column -> SQL) in the place of all columns that get others. Raises
-    NotFollowed."""
+    """Return the CHECKs that use ``column``, with ``values`` (column -> SQL) in the place of their columns. Raises NotFollowed."""
     used = [check for check in checks if with_values(check.expression, {column: "NULL"}) != check.expression]
     return tuple(KeptCheck(check, with_values(check.expression, values)) for check in used)
 
 
 def guarded(value: str, kept: Sequence[KeptCheck], of: str) -> str:
-    """Return ``value``, or SQL that raises an error in Spark where a CHECK would not hold; ``of``: SQL of what the error shows."""
+    """Return ``value`` as SQL that raises an error in Spark if a CHECK would not hold. ``of``: SQL of what the error shows."""
     if not kept:
         return value
     shown = f"coalesce(CAST({of} AS STRING), 'NULL')"

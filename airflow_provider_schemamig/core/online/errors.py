@@ -6,7 +6,7 @@ from airflow_provider_schemamig.exceptions import Conflict, Refusal
 
 
 class NotOnline(Refusal):
-    """A change that rows stand against, and that no operation makes on a live table.
+    """A change that cannot be made on a live table: rows stand against it, and no operation makes it.
 
     ``is_early``: a later release may have it. ``stop``: a release on the way, of several.
     """
@@ -45,7 +45,7 @@ class CannotBackfill(Refusal):
 
 
 class BackfillLogGone(Refusal):
-    """The commits that record which files are filled, and whose NULLs they hold, were removed by log cleanup.
+    """Log cleanup removed the commits that record the filled files and the writers of their NULLs.
 
     ``since``: where the backfill began.
     """

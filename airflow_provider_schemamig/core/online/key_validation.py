@@ -1,4 +1,4 @@
-"""Who brought rows that break a key: what the log says came since a version, and what to ask Spark about it.
+"""The writers of rows that break a key: what came since a version, by the log, and what to ask Spark about it.
 
 No writer but ours looks at keys, and nothing on the table makes Delta abort who does not know them. So commits are looked at afterwards,
 each once: the rows of files that came since are compared with all rows. Read-only; what is known to be right is the caller's to keep.
@@ -43,7 +43,7 @@ class Validated:
 
 @dataclass(frozen=True, slots=True)
 class PinnedKeys:
-    """A table at the version that is looked at, with the names that a key's columns have there."""
+    """A table at the version that is looked at, with a key's columns by their names there."""
 
     store: ReadStore
     head: Head

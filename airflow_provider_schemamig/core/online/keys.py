@@ -38,7 +38,7 @@ class Unique:
 
     @property
     def breach(self) -> str:
-        """Return what is wrong with the rows that break it."""
+        """Return in words how rows break it."""
         return f"rows have a key of others: {self.rule}"
 
 
@@ -62,7 +62,7 @@ class Reference:
 
     @property
     def breach(self) -> str:
-        """Return what is wrong with the rows that break it."""
+        """Return in words how rows break it."""
         return f"rows refer to nothing: {self.rule}"
 
 
@@ -82,7 +82,7 @@ class Keys:
 
 
 def keys_in_force(state: State, collection: CollectionName) -> Keys:
-    """Return the keys that every row written to ``collection`` has to keep, by the names that the ledger has for columns.
+    """Return the keys that every row written to ``collection`` has to keep, by the ledger's names of columns.
 
     A key that an open upgrade drops is among them until the upgrade is committed: until then there is a way back to it.
     """

@@ -114,7 +114,10 @@ def relaxed(found: DataType, *, inside: bool = False) -> DataType:
 
 
 def declared_where_text(there: DataType, declared: DataType, wanted: DataType) -> DataType:
-    """Return the type ``there`` of a table with what is ``declared`` in each place that is wider on the table and text in ``wanted``."""
+    """Return a table's type ``there``, with the type ``declared`` where ``wanted`` has text.
+
+    That is so only in places that are wider on the table than declared.
+    """
     match there, declared, wanted:
         case Struct(fields=fields), Struct(), Struct():
             types = {field.name: field.type for field in declared.fields}
@@ -132,7 +135,7 @@ def declared_where_text(there: DataType, declared: DataType, wanted: DataType) -
 
 
 def relaxes(column: Field) -> Iterator[Change]:
-    """Yield changes that lift NOT NULL inside a column that steps aside: Delta checks such a field also where the struct around it is
+    """Yield changes to lift NOT NULL inside a column that steps aside: Delta checks such a field also where the struct around it is
     NULL."""
     yield from (Relax(path) for path, field in _inside(column) if not field.nullable)
 
@@ -173,9 +176,10 @@ def cast_by_name(how: str, value: str, given: DataType, wanted: DataType) -> str
 
 
 def held(value: str, wide: DataType, wanted: DataType, depth: int = 0, *, or_by: DataType | None = None) -> str | None:
-    """Return SQL that is true where ``wanted``, which has fields of ``wide`` in narrower types or the same, holds a value; None: always.
+    """Return the condition, in SQL, that ``wanted`` holds ``value``; None: always.
 
-    ``or_by``: what may hold instead what ``wanted`` does not, in each place of its own; text holds everything.
+    ``wanted`` has fields of ``wide`` in narrower types or the same. ``or_by``: what may hold instead what ``wanted`` does not, in each
+    place of its own; text holds everything.
     """
     item = f"x{depth}"
     match wide, wanted:
@@ -210,7 +214,7 @@ def _all_held(values: str, item: str, condition: str | None) -> str | None:
 
 
 def comparable(value: str, found: DataType) -> str:
-    """Return SQL of a value that ``=`` is defined for and that is equal only for the same values.
+    """Return SQL that makes a value comparable: ``=`` is defined for it, and true only for the same values.
 
     Spark compares no maps, and takes -0.0 for 0.0 in nested values.
     """

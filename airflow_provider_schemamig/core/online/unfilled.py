@@ -1,4 +1,4 @@
-"""What the rows of each file still have to get in a column that is being filled, by the log of who wrote them.
+"""What the rows of each file still have to get in a column of a fill, by the log of their writers.
 
 A column may have been on the table before: a rollback leaves it there, hidden, when files carry it. What rows got while a release had it,
 or while they were written with its default, is theirs; what a fill gave that was given up before anybody saw it is not.
@@ -34,7 +34,7 @@ _COPYING = REARRANGING | {"UPDATE", "DELETE"}
 
 
 def action_of(column: str) -> str:
-    """Return what the batches of a column's fills say that they are (``Tag.action``)."""
+    """Return the ``Tag.action`` of the batches of a column's fills."""
     return f"{BACKFILL}:{column}"
 
 
@@ -93,7 +93,7 @@ class Past:
         return max((upto for after, upto in self.uses if after == 0), default=None)
 
     def before(self, version: int) -> Owed:
-        """Return what rows owe that had no values at ``version`` but ours. What readers of a release saw in them later stays."""
+        """Return what rows owe if at ``version`` they had no values but ours. What readers of a release saw in them later stays."""
         return Owed.NULLS if any(upto > version for _, upto in self.uses) else Owed.EVERY_ROW
 
     def is_used_at(self, version: int) -> bool:
@@ -165,7 +165,7 @@ class Seen:
 
 
 def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
-    """Return what is known at ``fill.since``, or at ``head`` if that is earlier (asked for a fill that has not begun).
+    """Return what is known at ``fill.since``, or at ``head`` if it is earlier (the fill has not begun).
 
     ``column``: as statistics call it. Raises LogTruncated, and as ``active_files``.
     """
@@ -181,7 +181,7 @@ def first_look(store: ReadStore, head: Head, fill: Fill, column: str) -> Seen:
 
 
 def _beginning(store: ReadStore, fill: Fill, past: Past, column: str, upto: int) -> tuple[int, Owed]:
-    """Return the version from which the log has to be read, and what the files of then owe."""
+    """Return the version to read the log from, and what the files of then owe."""
     try:
         if stored_field(read_head(store, fill.since - 1).schema, column) is None:
             return upto, Owed.EVERY_ROW
@@ -306,7 +306,10 @@ class Replay:
 
 
 def _of_all(took: frozenset[Owed]) -> Owed:
-    """Return what a file owes that holds rows of these, and nothing else: as old as those, with the values of those."""
+    """Return what a file owes if it holds nothing but rows of other files. ``took``: what those owed.
+
+    The rows are as old as before, and have the same values.
+    """
     if len(took) <= 1:
         return next(iter(took), Owed.FILLED)
     if took <= ALL_ROWS | {Owed.FILLED}:

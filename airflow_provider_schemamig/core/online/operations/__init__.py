@@ -54,7 +54,7 @@ def operations_of(change: c.Change, table: Declaration, beside: Sequence[c.Chang
 
 
 def check_on_head(head: Head, change: c.Change) -> None:
-    """Check what no declaration tells of and what stands against an online change of this table. Raises NotOnline, CannotCluster."""
+    """Check the table for reasons against an online change. No declaration tells of them. Raises NotOnline, CannotCluster."""
     match change:
         case c.ChangeType():
             change_type.check_on_head(head, change)

@@ -150,7 +150,7 @@ def _questions(change: ChangeType, values: _Values) -> tuple[Question, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What rows of ``table`` get in the columns that come. ``declared``: what the release before declares."""
+    """The values of rows of ``table`` in the columns that come. ``declared``: what the release before declares."""
 
     table: Declaration
     declared: Declaration
@@ -181,8 +181,10 @@ class _Values:
         return f"CASE WHEN {fits} THEN {cast_by_name(how, narrow, meant, change.new)} ELSE {cast} END"
 
     def kept(self, change: ChangeType) -> str | None:
-        """Return SQL that is true where a column left wide has values of its declared type, whose cast was asked for, or such as the new
-        type holds; None for all others."""
+        """Return the condition, in SQL, that a value in a column left wide fits its declared type or the new one; None for all others.
+
+        It is the cast of the declared type that was asked for.
+        """
         column = self.declared.field(change.path)
         return None if column is None else held(quote(change.path), change.old, column.type, or_by=change.new)
 
@@ -200,7 +202,7 @@ def _coming(beside: Sequence[Change]) -> tuple[Check, ...]:
 
 
 def _kept(change: ChangeType, values: _Values, beside: Sequence[Change], how: str, checks: Sequence[Check]) -> tuple[KeptCheck, ...]:
-    """Return those of ``checks`` that use the column, over the values of all columns that change their type with it. Raises NotOnline."""
+    """Return those of ``checks`` that use the column, over the values of all columns retyped with it. Raises NotOnline."""
     found = {str(other.path): values.of(other, how) for other in (*beside, change) if isinstance(other, ChangeType)}
     try:
         return kept_checks(checks, change.path, found)
