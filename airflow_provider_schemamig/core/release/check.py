@@ -32,7 +32,7 @@ def load_checked(path: Path) -> Release:
 
 
 def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
-    """Return what was read of the folder, and everything that ``check`` says of it."""
+    """Return the folder's reading, and every refusal that ``check`` has for it."""
     reading = read_release(path)
     release, refusals = reading.release, list(reading.refusals)
     snapshots = [*(release.snapshots.values() if release is not None else ()), *filter(None, [reading.unfrozen])]

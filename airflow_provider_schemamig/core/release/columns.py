@@ -1,4 +1,4 @@
-"""Which column of one declaration is which of another: by name and declared rename within a step, by composition over several.
+"""The matching of two declarations' columns: by name and declared rename within a step, by composition over several.
 
 A field keeps its identity as long as its struct does and no step drops it; a name alone proves nothing once releases are merged
 (dropped and added again, it is another column). Pure values; paths are dotted, see ``names.ColumnPath``.

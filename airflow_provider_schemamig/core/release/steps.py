@@ -16,7 +16,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 
 class InvalidStep(Refusal):
-    """A step whose arguments make no sense by themselves, whatever the schemas are."""
+    """A step whose arguments make no sense by themselves. The schemas do not matter."""
 
     code = "invalid_step"
     next_action = "Correct the step's arguments."
@@ -89,7 +89,7 @@ Step = Evolution | Rewrite | Replacement | Removal
 
 
 def digest_of(steps: Sequence[Step]) -> str:
-    """Return the sha256 (hex) of what the steps of one version say, whatever else its module says."""
+    """Return the sha256 (hex) of what the steps of one version say. The rest of its module does not count."""
     return hashlib.sha256(canonical([[step.kind, to_json(step)] for step in steps]).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The steps that the difference between two schemas calls for, with every question that only their author can answer.
+"""The steps from one schema to another, with every question that only their author can answer.
 
 What loses data or identity is never chosen silently: a drop, a removal, a conversion come with a question that ``check``
 refuses until it is decided, and a column that may have another name now is asked about, or left as a question, too.
@@ -112,7 +112,7 @@ class _Drafter:
         return DraftStep(step, tuple(questions))
 
     def _renames(self, before: Declaration, after: Declaration, found: Diff) -> tuple[dict[ColumnPath, str], dict[ColumnPath, str]]:
-        """Return renames that were answered yes, and for each column that is left, the names it may have now."""
+        """Return the renames answered with yes, and the likeliest new names of dropped columns where nobody is asked."""
         added = [change.path for change in found.changes if isinstance(change, AddColumn)]
         renames: dict[ColumnPath, str] = {}
         unanswered: dict[ColumnPath, str] = {}

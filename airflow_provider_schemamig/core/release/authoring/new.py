@@ -104,11 +104,11 @@ def new(path: Path, title: str, *, version: Version | None = None, part: Part = 
 
 
 def rebase(path: Path, onto: Version | None = None) -> Rebased:
-    """Renumber the migration to release.toml's version, which was never deployed, so that it comes after ``onto``.
+    """Renumber the migration to release.toml's version, so that it comes after ``onto``.
 
-    ``onto`` None: after the newest other version of the folder. Its snapshot and lock lines are taken away, for they were made without
-    what the other branch changes: ``snapshot`` makes new ones once both are merged. Raises NothingToRebase, VersionTaken,
-    VersionNotReplaced, MissingModule, and what keeps the folder from being read.
+    That version was never deployed. ``onto`` None: after the newest other version of the folder. The migration's snapshot and lock lines
+    are taken away, for they were made without what the other branch changes: ``snapshot`` makes new ones once both are merged. Raises
+    NothingToRebase, VersionTaken, VersionNotReplaced, MissingModule, and what keeps the folder from being read.
     """
     folder, settings = folder_and_settings(path)
     own = settings.version

@@ -150,7 +150,7 @@ def _lock(path: Path, release: Release, version: Version, begun: Mapping[str, by
 
 
 def _unexplained(folder: KnownFolder, made: NextVersion) -> list[Refusal]:
-    """Return what is wrong with the folder, but for the files of ``made`` that an earlier run has written."""
+    """Return the folder's refusals, but for those caused by files of ``made`` from an earlier run."""
     here = _files_of(folder.path)
     written = {file for file, data in made.files.items() if here.get(file) == data}
 

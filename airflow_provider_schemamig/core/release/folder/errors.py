@@ -135,7 +135,7 @@ class NotLocked(FileRefusal):
 
 
 class LockedFileMissing(FileRefusal):
-    """A lock line for a version that is no longer supported, or whose file is gone."""
+    """A lock line whose file is gone, or is of a version no longer supported."""
 
     code = "locked_file_missing"
     message = "snapshots.lock has a line for {file}, and there is no such file."

@@ -50,7 +50,7 @@ class _Facts:
 
 
 def compose_events(old: Declaration, new: Declaration, events: Sequence[LineageEvent]) -> Composition:
-    """Compose evolutions (and changes that needed no step) that lead from ``old`` to ``new``. Raises CannotMerge."""
+    """Compose the evolutions from ``old`` to ``new``, and the changes that needed no step. Raises CannotMerge."""
     if len(events) == 1:  # most: nothing comes together, and a look at each column twelve times was 4 % of an upgrade
         (event,) = events
         renames = event.step.renames if isinstance(event.step, Evolution) else {}
@@ -69,7 +69,7 @@ def compose_events(old: Declaration, new: Declaration, events: Sequence[LineageE
 
 
 def _passed_names(new: Declaration, origins: Origins, events: Sequence[LineageEvent], steps: Sequence[Origins]) -> Iterator[PassedName]:
-    """Yield the new columns whose names were others' on the way, in the same struct, whatever that was called."""
+    """Yield the new columns whose names other columns of the same struct had on the way. The struct may have had another name then."""
     added = {path for path, _ in walk(new.fields)} - origins.keys()
     forward: Origins = match(new, new, {})
     for number in reversed(range(1, len(events))):

@@ -45,7 +45,7 @@ class CollectionTrace:
     ended: list[CollectionLineage] = field(default_factory=list)
 
     def of_source(self, name: CollectionName) -> CollectionLineage | None:
-        """Return what became of the collection that had ``name`` at the source."""
+        """Return the lineage of the collection that had ``name`` at the source."""
         lineages = (*self.alive.values(), *self.ended)
         return next((lineage for lineage in lineages if lineage.source is not None and lineage.source.name == name), None)
 

@@ -1,4 +1,4 @@
-"""Foreign keys that stay as they are, to names that other columns have from then on.
+"""Unchanged foreign keys to names that other columns have after the change.
 
 A rename in one collection changes no text of another one, so the key would be in force over values that nobody has asked about.
 """
@@ -24,7 +24,7 @@ class Kept:
 
 
 def moved_references(kept: Mapping[CollectionName, Kept]) -> Iterator[tuple[CollectionName, ForeignKey, str]]:
-    """Yield each such key with its collection and the first name that it refers to and that has changed hands."""
+    """Yield each such key with its collection and the first name in it that another column has after the change."""
     for name, own in kept.items():
         for key in kept_foreign_keys(own.old, own.new, own.renames):
             referred = kept.get(key.references)

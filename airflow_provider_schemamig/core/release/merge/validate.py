@@ -160,7 +160,7 @@ class _Pair:
                 )
 
     def _row_local(self, step: Rewrite, line: int) -> Iterator[Refusal]:
-        """Yield what a rewrite's queries may not be, besides what no query may be."""
+        """Yield the refusals of a rewrite's queries and lookups, besides those of any query."""
         name, file, new = step.collection, self.migration.file, self.new.get(step.collection)
         if new is None:
             return

@@ -1,4 +1,4 @@
-"""The casts of a rewrite that may fail on rows that are there, as questions that preflight can ask of those rows.
+"""The casts of a rewrite that may fail on existing rows, as questions of preflight about those rows.
 
 In ANSI mode, Spark's default, one value that is no number stops the copy. A question that might accuse a row whose value is never cast
 is not asked: what is guarded by a condition (``CASE``, ``IF``, ``COALESCE``, ``AND``...), comes after a join or a LATERAL VIEW that drops
@@ -70,7 +70,7 @@ class _Select:
                 yield cast, node
 
     def _names_before(self, node: exp.Expr) -> set[str]:
-        """Return the names given by the projections before that of ``node``, which Spark lets it use."""
+        """Return the names given by the projections before ``node``'s own, which Spark lets it use."""
         names: set[str] = set()
         for projection in self.select.expressions:
             if any(part is node for part in projection.walk()):

@@ -54,7 +54,10 @@ def output_names(select: exp.Select) -> list[tuple[exp.Expr, str | None]] | None
 
 
 def wrong_columns(select: exp.Select, declared: Declaration) -> tuple[exp.Expr, list[str], list[str]] | None:
-    """Return where the outermost SELECT goes wrong, the declared columns that it lacks and those it gives besides; None if all is right."""
+    """Return the outermost SELECT's first wrong expression, the declared columns that it lacks and those it gives besides.
+
+    If columns are only missing, it is the SELECT's first expression. None if all is right, or the columns cannot be told.
+    """
     outputs = output_names(select)
     if outputs is None:
         return None
@@ -76,7 +79,7 @@ def wrong_columns(select: exp.Select, declared: Declaration) -> tuple[exp.Expr, 
 def unknown_columns(
     selects: Sequence[exp.Select], text: str, known: Mapping[CollectionName, Declaration]
 ) -> Iterator[tuple[exp.Column, str]]:
-    """Yield the references that name no column of what their SELECT reads, with how they are written."""
+    """Yield the references that name no column in their SELECT, with their texts."""
     for select in selects:
         sources = list(_sources(select, text, known))
         if any(source.columns is None for source in sources):

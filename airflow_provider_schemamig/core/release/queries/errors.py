@@ -1,4 +1,4 @@
-"""What can be wrong with ``up`` and ``down`` of a rewrite, beyond what can be wrong with any query (``query``)."""
+"""What can be wrong with ``up`` and ``down`` of a rewrite, besides the faults of any query (``query``)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ColumnOrigin:
 
 
 def column_origins(query: str) -> dict[str, tuple[ColumnOrigin, ...]]:
-    """Return for each column that a query gives those columns of collections that it is made of; columns of unknown origin are left out."""
+    """Return for each column of a query the columns of collections that it is made of; columns of unknown origin are left out."""
     from sqlglot import exp
 
     tree = parse_query(query)
@@ -48,7 +48,7 @@ _Qualifier = tuple[str, bool]
 
 
 def _sources(select: exp.Select, query: str) -> Mapping[_Qualifier, CollectionName | None]:
-    """Return what is in FROM, by what its columns are qualified with; None: something whose columns are not looked into."""
+    """Return the collections in FROM, by the qualifiers of their columns; None: something whose columns are not looked into."""
     own = {id(table): name for table, name, _ in placeholder_tables(select, query) if not table.alias_column_names}
     begin = select.args.get("from_")
     nodes = [*([begin.this] if begin is not None else []), *(join.this for join in select.args.get("joins") or [])]

@@ -39,9 +39,9 @@ def project(source: Declaration, target: Declaration, renames: Mapping[ColumnPat
 
 
 def narrow_column(source: Field, target: Field) -> str:
-    """Return the expression that shows a column as ``target``, which has the same fields or fewer, of the same types or narrower ones.
+    """Return the expression that shows a column as ``target``.
 
-    It fails for a value where Spark's CAST does.
+    ``target`` has the same fields or fewer, of the same types or narrower ones. The expression fails for a value where Spark's CAST does.
     """
     old, new = (Declaration(CollectionName("schemamig_column"), (field,)) for field in (source, target))
     projector = _Projector(old.name, match(old, new, {}), narrows=True)

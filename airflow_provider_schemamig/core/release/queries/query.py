@@ -70,7 +70,7 @@ def bind(query: str, views: Mapping[CollectionName, str]) -> str:
 
 
 def body(query: str) -> str:
-    """Return the query without its semicolon and what stands after it, so that it can stand in parentheses."""
+    """Return the query without its semicolon and the text after it, so that it can stand in parentheses."""
     import sqlglot
 
     tokens = sqlglot.tokenize(masked(query), dialect="spark")

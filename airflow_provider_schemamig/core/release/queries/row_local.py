@@ -76,7 +76,7 @@ def check_rewrite_query(query: RewriteQuery) -> Iterator[QueryRefusal]:
 def check_lookups(
     lookups: Collection[CollectionName], queries: Collection[str], *, collection: CollectionName, file: str, line: int
 ) -> Iterator[QueryRefusal]:
-    """Yield refusals of lookups that are named and that none of ``queries`` reads."""
+    """Yield a refusal for each lookup that none of ``queries`` reads."""
     read: set[CollectionName] = set()
     for text in queries:
         tree = parse_query(text)
@@ -201,7 +201,7 @@ class _Checker:
             self._not_row_local(window, "OVER")
 
     def _names(self) -> set[str]:
-        """Return every name that may be a column's somewhere in the query, so that it is no function there."""
+        """Return every name that a column may have somewhere in the query. A word among them is no function."""
         from sqlglot import exp
 
         read = [declared for name, declared in self.query.known.items() if name == self.query.own or name in self.query.lookups]
@@ -255,7 +255,7 @@ class _Checker:
         self._add(e.NotRowLocal, offset, construct=construct)
 
     def _offset(self, node: exp.Expr) -> int:
-        """Return where a node begins, or the nearest one around it whose place is known."""
+        """Return the offset of a node, or of the nearest one around it whose place is known."""
         here: exp.Expr | None = node
         while here is not None:
             starts = _starts(here)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def with_column(query: str, own: CollectionName, column: str) -> tuple[str, str]:
-    """Return the query with ``column``, which ``own`` is read with as its first one, and what it is called among the query's columns.
+    """Return the query with ``column`` added to its columns, and the name that the column has among them.
 
-    Each SELECT on its way gives it another name: with ``*`` it may come twice. ``query`` has passed ``check_rewrite_query``.
+    ``own`` is read with ``column`` as its first one. Each SELECT on its way gives it another name: with ``*`` it may come twice. ``query``
+    has passed ``check_rewrite_query``.
     """
     table, start = next((table, start) for table, name, start in placeholder_tables(tree_of(query), query) if name == own)
     names = [column]
@@ -30,8 +31,8 @@ def with_column(query: str, own: CollectionName, column: str) -> tuple[str, str]
 
 
 def _column_lists(table: exp.Expr) -> Iterator[tuple[int, int]]:
-    """Yield where the names of columns begin that stand after a table, or after a derived one that reads it: how many SELECTs are in it,
-    and the offset."""
+    """Yield the place of each list of column names after a table, or after a derived one that reads it: how many SELECTs are in it, and
+    the offset."""
     from sqlglot import exp
 
     level = 0
@@ -45,7 +46,7 @@ def _column_lists(table: exp.Expr) -> Iterator[tuple[int, int]]:
 
 
 def _select_lists(query: str, start: int) -> list[int]:
-    """Return the offsets where the lists of the SELECTs begin in which the table at ``start`` is read, that of the innermost one first."""
+    """Return the offsets of the lists of the SELECTs around the table at ``start``, that of the innermost one first."""
     from sqlglot import TokenType as T
     from sqlglot import tokenize
 

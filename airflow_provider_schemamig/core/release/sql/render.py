@@ -90,7 +90,7 @@ def without_statement(schema: str, collection: CollectionName) -> str:
 
 
 def _place_of(schema: str, collection: CollectionName) -> tuple[int, int]:
-    """Return where the statement that declares ``collection`` begins and ends, without its semicolon."""
+    """Return where the statement of ``collection`` begins and ends, without its semicolon."""
     for found in statements(schema):
         if _declared_name(found.text) == collection:
             return found.offset, found.offset + len(found.text)

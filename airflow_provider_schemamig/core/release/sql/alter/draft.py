@@ -1,4 +1,4 @@
-"""A declaration as the draft it could come from, so that what is altered passes the checks of CREATE TABLE (``sql.declaration``)."""
+"""A declaration as the draft it could come from, so that the altered one goes through the checks of CREATE TABLE (``sql.declaration``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with one DDL statement beyond what can be wrong with a schema's SQL (``sql.errors``); places are the same."""
+"""What can be wrong with one DDL statement, besides the faults of a schema's SQL (``sql.errors``); places are the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UnknownName(SqlRefusal):
 
 
 class NameInUse(SqlRefusal):
-    """What is to go, or to change its name, is used by something that would be wrong afterwards."""
+    """The thing to be dropped or renamed is used by something that would be wrong afterwards."""
 
     code = "name_in_use"
     message = "{where}: {action} is not allowed: it is used by {users}."

@@ -1,4 +1,4 @@
-"""What a statement means by ``a.b`` or ``arr.element.x``, and what of a declaration uses that place."""
+"""The place that a statement means by ``a.b`` or ``arr.element.x``, and its users in declarations."""
 
 from __future__ import annotations
 
