@@ -37,7 +37,7 @@ class Stream:
         return f"{FOLDER}/streams/{self.origin}/{self.collection}.json"
 
     def restore_key(self, claim_id: str) -> str:
-        """Return the key of what says which restore of the stream was made under a claim, which is no file name by itself."""
+        """Return the key of the object about the stream's restore under a claim. A claim id is no file name by itself."""
         name = hashlib.sha256(claim_id.encode()).hexdigest()[:32]
         return f"{FOLDER}/restores/{self.origin}/{self.collection}/{name}.json"
 

@@ -6,7 +6,7 @@ from airflow_provider_schemamig.exceptions import Refusal
 
 
 class NoteDamaged(Refusal):
-    """A stream's or a node's object that is not what this software writes. ``where``: its key. Reported, never in anybody's way."""
+    """A stream's or a node's object unlike those that this software writes. ``where``: its key. Reported, never in anybody's way."""
 
     code = "replica_note_damaged"
     message = "{where} cannot be read: {reason}."

@@ -161,7 +161,7 @@ class Run:
         return True
 
     def _count_all(self) -> None:
-        """Note that all of the origin's table is behind, where nothing of it was brought."""
+        """Count all of the origin's table as behind, if nothing of it was looked at yet."""
         if self._state.seen != NOTHING:
             return
         version, since = NOTHING, None

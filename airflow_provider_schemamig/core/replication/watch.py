@@ -67,7 +67,7 @@ class Mismatch:
 
 
 def mismatches(origin: EnvironmentRoot, target: EnvironmentRoot, collections: Sequence[str] | None, depth: int) -> tuple[Mismatch, ...]:
-    """Return the collections whose rows the target would not accept as the origin has them now, by the gate that events go through.
+    """Return the collections whose rows the target would not accept as the origin has them now, by the gate for events.
 
     Where a stream is paused at an event of an older schema, that schema counts, too. Raises NoEnvironment, LoopingStream, TableMissing.
     """

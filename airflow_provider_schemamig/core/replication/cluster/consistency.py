@@ -32,8 +32,8 @@ class ClusterVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Who has a schema now, and who has another one but accepts this one, because it is among the last it had. By id. Two groups of one
-    hash are of other columns."""
+    """The environments with a schema now, and those that have another one but accept this one. By id. It is among the last they had. Two
+    groups of one hash are of other columns."""
 
     hash: Fingerprint
     current: tuple[EnvId, ...]

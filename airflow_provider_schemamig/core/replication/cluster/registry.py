@@ -1,4 +1,4 @@
-"""Who has which schema: what every environment says of itself, kept in all of them.
+"""The schemas of all environments: what each says of itself, kept in all of them.
 
 One overwritten object a node, ``_schemamig/replicas/nodes/<env id>.json``, and the content of every schema named there by its hash. An
 environment's own object is made of its ledger and of nothing else, so previous hashes outlive every process. Each run of a replication
@@ -77,7 +77,7 @@ class Hashes:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What an environment says of itself at ``updated_at``, by the clock of whoever said it."""
+    """What an environment says of itself at ``updated_at``, by the clock of its publisher."""
 
     env_id: EnvId
     uri: str
@@ -123,7 +123,7 @@ def _lineage(state: State, name: CollectionName, history: Sequence[SchemaEntry])
 
 
 def node_state(env: EnvironmentRoot, state: State, streams: Sequence[StreamState], now: pendulum.DateTime) -> NodeState:
-    """Return what ``env`` is by its ledger, and which of the streams into it wait. Looks at no table."""
+    """Return the state of ``env`` by its ledger, with the streams into it that wait. Looks at no table."""
     passed = releases_passed(state)
     collections = {
         name: _hashes(state.entry(name), lineage_in(state, entries[-_LOOKED_AT:], passed)) for name, entries in _histories(state).items()
@@ -148,7 +148,7 @@ def _hashes(current: SchemaEntry, lineage: ColumnLineage) -> Hashes:
 
 
 def publish(env: EnvironmentRoot, now: pendulum.DateTime, streams: Sequence[StreamState] = ()) -> NodeState:
-    """Publish what ``env`` is, if that changed or was last published a minute ago; return what is published afterwards.
+    """Publish the state of ``env``, if it changed or was last published a minute ago; return what is published afterwards.
 
     ``streams``: as their runner has just left them; if one waits that did not, or no more, that is said at once. Twins may both publish.
     One that comes late, with what it read before a change, is put right by whoever publishes next.
@@ -222,7 +222,7 @@ def heard_of(env: EnvironmentRoot, env_id: EnvId) -> NodeState | NoteDamaged | N
 
 
 def nodes(env: EnvironmentRoot) -> tuple[NodeState, ...]:
-    """Return every node that ``env`` has heard of and that can be read, by id; itself as it was published last."""
+    """Return every node that ``env`` has heard of, by id; itself as it was published last. Nodes that cannot be read are left out."""
     return tuple(node for node in published(env) if isinstance(node, NodeState))
 
 

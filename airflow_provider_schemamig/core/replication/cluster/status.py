@@ -1,4 +1,4 @@
-"""Which schema an environment has, which the others have, and what waits for whom. Reads only.
+"""The schemas of an environment and of the others, and the streams that wait. Reads only.
 
 Of itself an environment knows by its ledger, of others by what they published; no table is looked at. So it costs little, and the lag of
 a stream is what its last run found: ``updated_at`` says when.
@@ -143,7 +143,7 @@ class ClusterStatus:
 
 
 def schema_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> SchemaStatus:
-    """Return what ``env`` has, and where the streams into it stand. Raises NoEnvironment where no environment is."""
+    """Return the schemas of ``env``, and where the streams into it stand. Raises NoEnvironment where no environment is."""
     return _local(env, now, settings or StreamSettings())[0]
 
 

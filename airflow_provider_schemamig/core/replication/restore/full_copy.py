@@ -108,7 +108,7 @@ def copy_rows(source: EventTable, event: SchemaEntry, target: EventTable, mappin
 
 
 def _check_keys(filled: Mapping[str, Any], mapping: Mapped, jobs: JobRunner) -> None:
-    """Raise DuplicateKeys if several rows have one key, by which a stream finds the row that changed."""
+    """Raise DuplicateKeys if several rows have one key. A stream finds a changed row by its key."""
     if not mapping.match:
         return
     asked = {name: filled[name] for name in ("collection", "storage_options")}

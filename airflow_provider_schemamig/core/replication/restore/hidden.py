@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import kept_f
 
 
 def hidden_values(origin: State, entry: SchemaEntry, head: Head, target: TargetSchema) -> str:
-    """Return, in words, the columns that are hidden at the origin and that the target declares; empty if there are none.
+    """Return, in words, the origin's hidden columns that the target declares; empty if there are none.
 
     ``head``: of the origin's table, whose rows are of the schema ``entry``.
     """

@@ -154,7 +154,10 @@ def _is_of(other: OtherPosition, brought: Mapping[str, Any]) -> bool:
 
 
 def _seen(ends: StreamEnds, there: Stream, shard: ShardId, copied: TxnPosition) -> int:
-    """Return up to which version the origin's stream has looked since it brought what ``copied`` says."""
+    """Return the last version that the origin's stream has looked at from its position ``copied`` on.
+
+    If the stream stands elsewhere now, it is the version of ``copied``.
+    """
     state = read_state(ends.origin.env, there)
     is_there = state is not None and (state.shard, state.checkpoint) == (shard, copied.version)
     return max(copied.version, state.seen) if state is not None and is_there else copied.version

@@ -310,7 +310,7 @@ def _gate(ends: StreamEnds, source: CopiedTable, table: EventTable, wish: Wish) 
 
 
 def _check_own(ends: StreamEnds, stream: Stream, source: CopiedTable, table: EventTable) -> None:
-    """Raise RestoreWouldLose for rows that did not come from the origin, and that it did not have at the version that is copied."""
+    """Raise RestoreWouldLose for rows from elsewhere, if the origin did not have them at the copied version."""
     tables = [table]
     for looked_at in tables:
         columns = Columns(looked_at.store, ends.target.state, looked_at.shard.shard, looked_at.head.version)

@@ -155,10 +155,10 @@ def _filled(source: Head, event: SchemaEntry, mapping: Mapping, column: str) -> 
 
 
 def _unfilled(source: Head, batch: EventBatch, mapping: Mapping) -> dict[str, str]:
-    """Return the target's columns in which a row of ``source`` may have NULL although the events' schema has a rule against it, with what
-    the origin's backfill is going to put there.
+    """Return the target's columns in which a row of ``source`` may have NULL against a rule of the events' schema.
 
-    It fills no column but those that the release has added: a NULL in any other one is what a writer put there.
+    Each comes with the value that the origin's backfill is going to put there. The backfill fills no column but those that the release has
+    added: a NULL in any other one is what a writer put there.
     """
     event = batch.entry
     live, origins = source.declaration(CollectionName(mapping.event.name)), match_fields(*_shapes(source, event, mapping))

@@ -107,7 +107,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointNote(Tag):
-    """What a commit of ours says of itself, which is what Spark's say."""
+    """What a commit of ours says of itself, in the same words as Spark's commits."""
 
     span: Span
 
@@ -156,7 +156,7 @@ def move_checkpoint(table: Store, head: Head, span: Span) -> int:
 
 
 def agree(target: EnvironmentRoot, stream: Stream, shard: ShardId, since: TxnPosition, hi: int) -> int:
-    """Return where the batch that follows the checkpoint ``since`` ends: at ``hi``, or where others agreed on before.
+    """Return where the batch after the checkpoint ``since`` ends: at ``hi``, or where others agreed on before.
 
     The caller reads the checkpoint again. Raises CheckpointMoved.
     """
@@ -180,7 +180,7 @@ def scratch_key(stream: Stream, shard: ShardId, since: TxnPosition) -> str:
 
 
 def forget(target: EnvironmentRoot, stream: Stream, shard: ShardId, at: TxnPosition) -> None:
-    """Delete agreements that the checkpoint ``at`` has passed, and leftovers of killed processes that read for them."""
+    """Delete the agreements before the checkpoint ``at``, and the leftovers of killed processes that read for them."""
     store, folder = target.store(), _folder(stream)
     for name in store.names(folder):
         if _is_passed(name.removesuffix(".json"), shard, at):

@@ -104,7 +104,7 @@ class Columns:
         return entry is not None and entry.rolled_back is not None
 
     def shown(self, entry: SchemaEntry, version: int) -> SchemaEntry:
-        """Return the schema that the table showed at ``version``, where ``entry`` is valid.
+        """Return the schema shown by the table at ``version``, where ``entry`` is valid.
 
         It is the one before until columns of another type take their places, and a later one where an upgrade that was given up had added
         its columns already, which are on the table again.
@@ -145,7 +145,7 @@ class Columns:
         return found if new & shown else entry
 
     def absent(self, entry: SchemaEntry) -> frozenset[ColumnPath]:
-        """Return the fields that came with ``entry`` and that the table does not have yet, at the last version looked at.
+        """Return the new fields of ``entry`` that the table does not have yet, at the last version looked at.
 
         Not those of another type that take the places of others: rows have their values there. But what was accepted changes no values.
         """
@@ -201,10 +201,10 @@ class Columns:
         return OriginDrift(head.version, differences) if differences else None
 
     def begin(self, after: int) -> OriginDrift | None:
-        """Look at what the table has at ``after``, where a stream stands, and return the drift that this makes, if any.
+        """Look at the table's columns at ``after``, where a stream stands, and return their drift, if any.
 
-        It may stand behind a change of somebody's that was accepted or taken back later, and beyond commits that a restored ledger does not
-        know. What a log that was cleaned up does not tell is as it should be.
+        The stream may stand behind a change of somebody's that was accepted or taken back later, and beyond commits that a restored ledger
+        does not know. What a log that was cleaned up does not tell is as it should be.
         """
         valid = _valid(self._entries, after)
         try:

@@ -1,4 +1,4 @@
-"""May an event go into the target's table as it is, and which column goes where (docs/replicas.md has the table).
+"""Whether an event may go into the target's table as it is, and into which columns (docs/replicas.md has the table).
 
 An event is accepted if its schema is the target's, or one of the last few that the target had: then columns go by their identity, whatever
 they are called now. A schema that the target never had is judged by its content, column by column and by name. In both cases columns of one

@@ -97,7 +97,7 @@ def _check_files(store: ReadStore, batch: EventBatch) -> None:
 
 
 def _needed(store: ReadStore, lo: int, hi: int) -> Iterator[str]:
-    """Yield the files that say what changed, oldest commits first; those elsewhere (of a shallow clone) are left out."""
+    """Yield the files with the changes, oldest commits first; those elsewhere (of a shallow clone) are left out."""
     difference = file_difference(store, lo, hi)
     by_feed = feed_serves(store, lo, hi, difference)
     wanted = {file_id(file) for file in (*difference.removed, *difference.added)}

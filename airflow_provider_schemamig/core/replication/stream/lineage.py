@@ -1,4 +1,4 @@
-"""Which columns of two environments' schemas are the same ones, by the releases that both were at (docs/replicas.md). Pure values.
+"""The common columns of two environments' schemas, by the releases that both were at (docs/replicas.md). Pure values.
 
 A schema's hash knows names and types. It comes again where names are exchanged, a column is dropped and added again, or a rewrite is
 followed by its way back; so it does not tell which column is which. A release does: wherever it was made, its column of a name is that
@@ -122,7 +122,7 @@ def distinct(current: SchemaEntry, lineage: ColumnLineage) -> Iterator[tuple[Sch
 
 
 def releases_passed(state: State) -> frozenset[Version]:
-    """Return the environment's release and those that led there, without any that was rolled back."""
+    """Return the environment's release and those that led there. Releases that were rolled back are left out."""
     found: set[Version] = set()
     done = sorted((d for d in state.deployments.values() if d.state is DeploymentState.COMMITTED), key=lambda d: d.generation)
     by_target = {deployment.target: deployment.source for deployment in done if deployment.source != deployment.target}
@@ -142,7 +142,7 @@ def came_from(before: SchemaEntry, entry: SchemaEntry) -> Origins:
 
 
 def doubts(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: ColumnLineage) -> Mapping[ColumnPath, Doubt]:
-    """Return the fields of ``event`` that ``own``, a schema of the target, has by name and that are not known to be the same; by path.
+    """Return, by path, why a field of ``event`` is not known to be the one of its name in ``own``, a schema of the target.
 
     Nothing if the two environments are of different products: there is nothing but names then, and will not be.
     """
@@ -174,7 +174,7 @@ def _doubt(seen: Sequence[tuple[ColumnPath | None, ColumnPath | None]]) -> Doubt
 
 
 def _common(event: SchemaEntry, origin: ColumnLineage, own: SchemaEntry, target: ColumnLineage) -> Iterator[tuple[Origins, Origins]]:
-    """Yield what ``event`` and ``own`` have from each release that both environments were at.
+    """Yield the origins of the columns of ``event`` and ``own`` in each release that both environments were at.
 
     Only schemas of a release that declare the same in both environments count.
     """
@@ -210,9 +210,10 @@ def _is_from_outside(path: ColumnPath, entry: SchemaEntry, lineage: ColumnLineag
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMark:
-    """What a schema has from others of ``releases``, which declare the collection alike (``declares``, a piece of the hash).
+    """What a schema has from the schemas of ``releases``.
 
-    ``columns``: a digest of its columns and of what they were there. ``is_whole``: all were there, or are of no release.
+    These declare the collection alike (``declares``, a piece of the hash). ``columns``: a digest of its columns and of what they were
+    there. ``is_whole``: all were there, or are of no release.
     """
 
     declares: str

@@ -135,7 +135,7 @@ def row_position_in(target: End, stream: Stream, table: EventTable, shard: Shard
 
 
 def _through(target: End, stream: Stream, row: Shard, successor: Shard, shard: ShardId) -> TxnPosition:
-    """Return the checkpoint that the rows of ``row``, which went into ``successor``, have."""
+    """Return the checkpoint of the rows that went from ``row`` into ``successor``."""
     rolled_back = row.generation > successor.generation
     if not (target.has_down(row.shard) if rolled_back else target.rewrite_to(successor.shard)):
         return TxnPosition(0)
@@ -164,7 +164,10 @@ def row_position(ends: StreamEnds, stream: Stream, table: EventTable) -> RowPosi
 
 
 def _is_still_to_follow(origin: End, live: ShardId, rolled_back: RowPosition, at: int) -> bool:
-    """Do rows of the table that a rollback retired come before what ``live`` has after ``at``? Raises OriginReplaced, LogCleaned."""
+    """Return whether rows of ``rolled_back`` come before those of ``live`` after ``at``. Raises OriginReplaced, LogCleaned.
+
+    A rollback retired the table of ``rolled_back``.
+    """
     try:
         was_left = was_left_after(origin.env, origin.state.shards[live], rolled_back.shard, at)
         return was_left and at < _version_after_rollback(origin, rolled_back.shard)
@@ -183,7 +186,10 @@ def _before(origin: End, shard: ShardId) -> list[ShardId]:
 
 
 def _version_after_rollback(origin: End, rolled_back: ShardId) -> int:
-    """Return where the table restored by a rollback goes on with rows that ``rolled_back`` did not have. Raises OriginReplaced."""
+    """Return the version after which the table restored by a rollback goes on with new rows. Raises OriginReplaced.
+
+    The table ``rolled_back`` did not have them.
+    """
     found = successor(origin.env, origin.state, rolled_back, origin.state.shards[rolled_back].sealed_version or 0)
     return NOTHING if found is None else found.after
 
@@ -200,9 +206,9 @@ def check_no_rows_restored(origin: End, shard: ShardId, at: int, of: ShardId) ->
 
 
 def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardId]) -> None:
-    """Raise OriginReplaced if the stream was not in one of the ``forgotten`` tables to its end, from which rows came back after ``where``.
+    """Raise OriginReplaced if rows came back after ``where`` from a ``forgotten`` table not followed to its end.
 
-    A stream that was went on behind the seal for that table. Raises LogCleaned.
+    A stream that followed it goes on behind the seal for that table. Raises LogCleaned.
     """
     row = origin.state.shards[where.shard]
     for rolled_back in forgotten:
@@ -211,13 +217,13 @@ def check_followed(origin: End, where: RowPosition, forgotten: Collection[ShardI
 
 
 def replaced_by_rollback(row: Shard) -> OriginReplaced:
-    """Return the error for a table into which a rollback brought rows that the stream has not seen."""
+    """Return the error for a table with rows from a rollback that the stream has not seen."""
     reason = "the origin was rolled back to it, and rows came with that from a table that was not followed to its end"
     return OriginReplaced(collection=row.collection, shard=row.shard, reason=reason)
 
 
 def checkpoint_hash(target: End, stream: Stream, table: EventTable, where: RowPosition) -> str:
-    """Return the hash of the origin's commit ``where.at``, as whoever brought the rows up to there noted it in the commit that did so.
+    """Return the hash of the origin's commit ``where.at``, as noted in the commit with the rows up to there.
 
     "" if no log tells any more. A cut-over hands the checkpoint on without it, so the tables before ``table`` are looked at, too.
     """

@@ -1,4 +1,4 @@
-"""What a commit says of where its rows come from and in which schema they were written (``commitInfo.userMetadata``)."""
+"""What a commit says of the origin and the schema of its rows (``commitInfo.userMetadata``)."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ def claimed_restore(env: EnvironmentRoot, stream: Stream, claim_id: str) -> Clai
 
 
 def note_restore(env: EnvironmentRoot, stream: Stream, done: RestoredRows | None, number: int) -> None:
-    """Write down a restore that was made under a claim, so that a task that is cleared long after finds its own. ``number``: as of
-    ``ClaimedRestore``."""
+    """Write down a restore made under a claim, so that a task cleared long after finds its own. ``number``: as of ``ClaimedRestore``."""
     if done is None or done.claim_id is None:
         return
     _key(stream)

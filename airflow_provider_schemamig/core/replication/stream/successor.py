@@ -93,7 +93,7 @@ def was_left_after(env: EnvironmentRoot, shard: Shard, rolled_back: ShardId, at:
 
 
 def _opened_after(env: EnvironmentRoot, shard: Shard, rolled_back: ShardId) -> int:
-    """Return the newest version at which a shard that was opened again was sealed for ``rolled_back``.
+    """Return the newest version with a seal for ``rolled_back`` in a shard that was opened again.
 
     What a rollback then brought into it was seen before. Raises OriginReplaced, LogCleaned.
     """
