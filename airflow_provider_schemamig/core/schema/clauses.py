@@ -1,4 +1,4 @@
-"""The clauses of a column that put a value into it where a row has none.
+"""The clauses of a column that put a value into rows without one.
 
 Whatever reads, writes, compares, changes or explains columns goes through ``CLAUSES``, so a new clause is a field of ``model.Field``, its
 change in ``changes`` and a row here: it is then read from CREATE TABLE and from Delta's metadata, written to both, part of the
@@ -250,7 +250,7 @@ def reads_others(field: Field) -> bool:
 
 
 def readers_of(fields: Sequence[Field], path: str) -> Iterator[tuple[Clause, Field]]:
-    """Yield the other columns whose clause reads the column that ``path`` is, or is inside of."""
+    """Yield the other columns whose clause reads the column at or around ``path``, with the clause."""
     root = path.partition(".")[0].lower()
     for field in fields:
         for clause, text in clauses_of(field):
@@ -265,7 +265,7 @@ def read_by_others(fields: Sequence[Field]) -> frozenset[str]:
 
 
 def computed_columns(fields: Sequence[Field]) -> frozenset[str]:
-    """Return the columns that a clause computes from others, and those that one of them reads."""
+    """Return the columns that a clause computes from others, and the columns read by it."""
     read = read_by_others(fields)
     return frozenset(field.name for field in fields if reads_others(field) or field.name.lower() in read)
 

@@ -48,7 +48,7 @@ class NameTaken(Refusal):
 
 
 class NotApplicable(Refusal):
-    """A change that contradicts what it is applied to."""
+    """A change that contradicts the declaration it is applied to."""
 
     code = "not_applicable"
     message = "{op} {path} does not fit: {reason}."

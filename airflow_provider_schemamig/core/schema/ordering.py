@@ -1,4 +1,4 @@
-"""The order in which a declaration keeps what has no order of its own, so that equal declarations are equal values; its key columns."""
+"""The order of a declaration's parts without one of their own, so that equal declarations are equal values; its key columns."""
 
 from __future__ import annotations
 

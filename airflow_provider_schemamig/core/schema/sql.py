@@ -26,7 +26,7 @@ def without_texts_kept_as_null(query: str, columns: Sequence[str], text_partitio
 
 
 def kept_text(column: str, value: str) -> str:
-    """Return the ``value`` of a column that the table is partitioned by, failing for a text that Spark would write NULL for."""
+    """Return the ``value`` of a partition column, failing for a text that Spark would write NULL for."""
     texts = ", ".join(map(string_sql, KEPT_AS_NULL))
     message = string_sql(f"{column}, by which the table is partitioned, is {' or '.join(map(repr, KEPT_AS_NULL))}: Delta keeps NULL for it")
     return f"IF({value} IN ({texts}), raise_error({message}), {value})"

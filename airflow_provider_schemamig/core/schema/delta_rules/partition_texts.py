@@ -23,7 +23,7 @@ def text_partitions(declaration: Declaration) -> tuple[str, ...]:
 
 
 def not_by_delta_rs(declaration: Declaration) -> str | None:
-    """Return a column that the table is partitioned by and whose values delta-rs might write wrongly; None if there is none."""
+    """Return a partition column whose values delta-rs might write wrongly; None if there is none."""
     return next((name for name in declaration.partitioned_by if _type(declaration, name) not in _BY_DELTA_RS), None)
 
 

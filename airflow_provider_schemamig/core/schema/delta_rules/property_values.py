@@ -1,4 +1,4 @@
-"""Which of Delta's own table properties we set, what values of them Delta can parse, and which may stand together.
+"""Delta's own table properties that we set, the values it can parse, and the values allowed together.
 
 A value that Spark cannot parse makes every statement on the table fail; delta-rs accepts it. So this list is closed; keys outside
 ``delta.`` are the user's and free. Pure.
@@ -96,7 +96,7 @@ def check_retentions(configuration: Mapping[str, str]) -> None:
 
 
 def unsupported_in(old: Declaration | None, new: Declaration) -> Iterator[UnsupportedProperty]:
-    """Yield what a declaration newly sets that no table takes: what was released cannot be mended any more."""
+    """Yield a refusal for each newly set property that no table takes: what was released cannot be mended any more."""
     before, after = {} if old is None else dict(old.properties), dict(new.properties)
     checks: list[Callable[[], None]] = []
     checks += [partial(check_property, key, value) for key, value in after.items() if before.get(key) != value]

@@ -331,5 +331,5 @@ DECLARABLE = frozenset(key for row in _ROWS if row.declarable for key, _ in row.
 
 
 def with_required(name: str) -> frozenset[str]:
-    """Return a feature with all that it requires, those that these require included."""
+    """Return a feature with all the features that it requires, directly or through others."""
     return frozenset({name}).union(*(with_required(other) for other in FEATURES[name].requires))

@@ -59,7 +59,7 @@ class Reorder:
 
 @dataclass(frozen=True, slots=True)
 class TakenName:
-    """A hidden field at ``path`` on the table, which is to be kept, and in words what would use its name or drop it."""
+    """A hidden field to be kept, at ``path`` on the table, and in words what would use its name or drop it."""
 
     path: ColumnPath
     by: str
@@ -243,7 +243,10 @@ class _Comparison:
         return HiddenConflict(collection=self._collection, path=path, found=f"{hidden.name} {type_sql(hidden.type)}", wanted=wanted)
 
     def _aside(self, column: Field, level: FieldLevel, place: _Place) -> Field | None:
-        """Return the column that ``column`` is, hidden under a name of ours since a rollback gave its own to the one that came back."""
+        """Return the hidden column of the table for ``column``.
+
+        It has a name of ours since a rollback gave its own to the column that came back.
+        """
         found = [f for f in level.hidden.values() if retired_from(f.name) == column.name and join(place.now, f.name) not in self._kept]
         fitting = [f for f in found if canonical_type(f.type) == canonical_type(column.type)]
         newest = newest_retired(f.name for f in fitting or found)

@@ -85,7 +85,7 @@ def diff(old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str] =
 def compare(
     now: Declaration, old: Declaration, new: Declaration, renames: Mapping[ColumnPath, str], kept: frozenset[ColumnPath] = frozenset()
 ) -> Comparison:
-    """Return all changes that turn ``old`` into ``new``, for a table that looks like ``now``.
+    """Return all changes from ``old`` to ``new``, for a table that looks like ``now``.
 
     ``kept``: as in ``diff.columns``. Raises as ``diff``, and HiddenConflict.
     """

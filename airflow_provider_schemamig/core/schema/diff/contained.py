@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.schema.model import Array, DataType, Field,
 
 
 def contains(released: Change, made: Change) -> bool:
-    """Return whether nothing goes of what was ``made``, no value, rule or default, where the release's change of that place is made."""
+    """Return whether the release's change of a place keeps all that was ``made`` there: values, rules and defaults."""
     match released, made:
         case AddColumn(field=field), AddColumn(field=there):
             return _has_all_of(field, there)

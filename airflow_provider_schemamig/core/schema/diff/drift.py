@@ -38,7 +38,7 @@ class Drift:
 
 
 def live_differences(physical: Declaration, live: Declaration) -> tuple[Drift, ...]:
-    """Return how ``live`` (what the table says) differs from ``physical`` (what the ledger recorded), outer before inner."""
+    """Return how ``live`` (by the table) differs from ``physical`` (by the ledger), outer before inner."""
     return (
         *_fields(physical.fields, live.fields, ""),
         *_partitioning(physical, live),

@@ -25,7 +25,7 @@ _ASIDE = re.compile(rf"{RESERVED_PREFIX}_{_RETIRED}(\d*)_")
 
 
 def retired_name(name: str, taken: Iterable[str]) -> str:
-    """Return the name of a column that is about to be dropped and whose name a new one takes. ``taken``: lower-case names beside it."""
+    """Return a name of ours for a column about to be dropped, whose own name another one takes. ``taken``: lower-case names beside it."""
     return _free(_RETIRED, name, taken)
 
 
@@ -36,13 +36,13 @@ def retired_from(column: str) -> str | None:
 
 
 def shown_as(path: ColumnPath) -> ColumnPath:
-    """Return the path at which a release has a hidden column again, which may have made way for another one of its name."""
+    """Return the path of a hidden column in a release that has it again. The column may have made way for another one of its name."""
     parent, name = parent_and_name(path)
     return join(parent, retired_from(name) or name)
 
 
 def newest_retired(columns: Iterable[str]) -> str | None:
-    """Return the one of several columns that all made way which did so last, by the number in its name; None if there is none."""
+    """Return the column that made way last, by the number in its name; None if there are no ``columns``."""
     return max(columns, key=lambda column: int(found[1] or 1) if (found := _ASIDE.match(column)) else 0, default=None)
 
 
@@ -111,9 +111,9 @@ def net_renames(changes: Iterable[Change]) -> dict[ColumnPath, str]:
 
 
 def after_changes(names: Mapping[ColumnPath, str], changes: Iterable[Change]) -> dict[ColumnPath, str]:
-    """Return what is known of fields, by their paths after ``changes``, which are in the order of ``schema.diff``.
+    """Return what is known of fields, by their paths after ``changes``.
 
-    Of a field that they add, or drop, nothing is known.
+    The changes are in the order of ``schema.diff``. Of a field that they add, or drop, nothing is known.
     """
     found = dict(names)
     for change in changes:

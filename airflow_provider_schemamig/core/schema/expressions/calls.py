@@ -67,7 +67,7 @@ def _calls(found: tuple[Token, ...]) -> Iterator[Call]:
 
 
 def _arguments(found: tuple[Token, ...], opens: int) -> tuple[int, Token]:
-    """Return how many arguments stand in the parentheses that open at a token, and the one that closes them."""
+    """Return how many arguments stand in the parentheses opened at a token, and the token that closes them."""
     depth = commas = 0
     for token in found[opens:]:
         if token.kind is TokenKind.SYMBOL:

@@ -85,7 +85,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _value(token: Token) -> tuple[str, str]:
-    """Return what is equal for tokens that mean the same: backticks, case and the spelling of operators do not count, a string's text
+    """Return a value equal for tokens that mean the same: backticks, case and the spelling of operators do not count, a string's text
     does."""
     match token.kind:
         case TokenKind.WORD | TokenKind.QUOTED:
@@ -118,7 +118,7 @@ def _refuse_shifts(found: Sequence[Token]) -> None:
 
 
 def _closing(found: Sequence[Token]) -> int:
-    """Return where the parenthesis that opens at 0 closes."""
+    """Return the index of the parenthesis that closes the one at 0; -1 if none does."""
     depth = 0
     for number, token in enumerate(found):
         if token.kind is TokenKind.SYMBOL:

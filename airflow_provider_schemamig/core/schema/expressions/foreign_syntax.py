@@ -67,7 +67,7 @@ def _is_text_without_length(token: Token, before: Sequence[str], following: str,
 
 
 def tree_faults(parsed: exp.Expr) -> Iterator[str]:
-    """Yield what the tree has that no Spark reads."""
+    """Yield, in words, the parts of the tree that no Spark reads."""
     from sqlglot import exp
 
     for node in parsed.find_all(*_operators()):
@@ -126,7 +126,7 @@ def _type_faults(found: exp.DataType) -> Iterator[str]:
 
 
 def _interval_faults(found: exp.Interval) -> Iterator[str]:
-    """Yield units that Spark has not, amounts that are no number, and months beside days, which Spark keeps apart."""
+    """Yield units unknown to Spark, amounts that are no number, and months beside days. Spark keeps months and days apart."""
     from sqlglot import exp
 
     unit = _unit(found)

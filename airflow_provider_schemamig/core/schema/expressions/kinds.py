@@ -1,4 +1,4 @@
-"""What a part of an expression gives, as far as that can be told without Spark."""
+"""What a part of an expression gives, as far as one can tell without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside an operator of a CHECK, as a condition or an index, and that Spark takes for no value of it in any row."""
+"""Operands, conditions and indexes of a CHECK that Spark takes in no row."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def column_references(text: str) -> tuple[str, ...]:
 
 
 def allows_null(text: str, column: str) -> bool:
-    """Return whether an expression is true of all rows that have NULL in a top-level column, as one of its alternatives is that very
-    question. Raises InvalidExpression."""
+    """Return whether an expression is true of all rows with NULL in a top-level column, as one of its alternatives asks for just that.
+    Raises InvalidExpression."""
     from sqlglot import exp
 
     alternatives = [parse_expression(text)]
@@ -94,7 +94,7 @@ def has_subquery(text: str) -> bool:
 
 
 class NotFollowed(ValueError):
-    """An expression may use a column where it cannot be told, or where its very name counts."""
+    """An expression may use a column in an unknown place, or where its very name counts."""
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:

@@ -118,7 +118,7 @@ class _Renaming:
         return string_sql(new) if isinstance(name, exp.Literal) else quote(new)
 
     def _read_back(self, expression: exp.Expr, found: Sequence[tuple[exp.Expr, str]], text: str) -> None:
-        """Check that the new text is the old tree with other names, and nothing but that."""
+        """Check that the new text is the old tree with other names, and no other change."""
         for name, path in found:
             name.set("this", self.wanted[path][1])
         if _tree(expression) != _tree(parse_expression(text)):

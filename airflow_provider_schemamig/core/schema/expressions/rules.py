@@ -136,8 +136,8 @@ def _compared(parsed: exp.Expr) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
 
 
 def _comparison_fault(operator: str, left: exp.Expr, right: exp.Expr, fields: tuple[Field, ...]) -> str | None:
-    """Return a fault of two kinds of values that Spark cannot compare, or of a text that is no value of the other side's type: it fails in
-    every row."""
+    """Return why a comparison fails in every row: Spark cannot compare two kinds of values, or a text is no value of the other side's
+    type."""
     if any(has_map(column_type(side, fields)) for side in (left, right)):
         return "a MAP is compared"
     if not _are_alike(_parts_of(left, fields), _parts_of(right, fields)):

@@ -25,7 +25,7 @@ _PLAIN = re.compile(
 
 
 class BrokenText(ValueError):
-    """A string, quoted name or comment that is never closed, or text that is no SQL at all. ``offset`` into the text."""
+    """A string, quoted name or comment without an end, or text that is no SQL at all. ``offset`` into the text."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The functions that Spark knows by itself, from the list that Spark gave (``functions.tsv``; a test asks it again)."""
+"""The functions that Spark knows by itself, from Spark's own list (``functions.tsv``; a test asks Spark again)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's operators take and give, from the table that Spark gave (``operators.tsv``; a test asks it again)."""
+"""What Spark's operators take and give, from Spark's own table (``operators.tsv``; a test asks Spark again)."""
 
 from __future__ import annotations
 
