@@ -1,4 +1,4 @@
-"""Commands that texts name, as they can be typed where the text is read: with the options that say which environment and release."""
+"""The commands in a text, as its reader can type them: with the options for environment and release."""
 
 from __future__ import annotations
 

@@ -62,7 +62,10 @@ def without_chosen_log_stores(ours: Mapping[str, str], *theirs: Mapping[str, str
 
 
 def spark_defaults(own_spark: bool) -> dict[str, str]:
-    """Return what ``spark-defaults.conf`` says of the Spark that will be started; ``own_spark``: pyspark's, whatever SPARK_HOME says."""
+    """Return the settings in ``spark-defaults.conf`` of the Spark that will be started.
+
+    ``own_spark``: pyspark's, whatever SPARK_HOME says.
+    """
     folder = os.environ.get("SPARK_CONF_DIR")
     home = None if own_spark else os.environ.get("SPARK_HOME")
     if folder is None and home is None:

@@ -44,7 +44,7 @@ class SparkJarsMissing(Refusal):
 
 
 class SparkJarsDiffer(Refusal):
-    """What was fetched is not what was pinned."""
+    """The fetched JARs are not the pinned ones."""
 
     code = "spark_jars_differ"
     message = "The downloaded {names} do not have the expected sha256 and were deleted."

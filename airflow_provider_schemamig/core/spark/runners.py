@@ -159,7 +159,7 @@ class ConnectRunner:
             session.stop()
 
     def _check_delta(self, session: SparkSession) -> None:
-        """Raise SparkUnavailable where the server was started without Delta, which would take its SQL for mistakes."""
+        """Raise SparkUnavailable for a server that was started without Delta. It would take Delta's SQL for mistakes."""
         if not self._has_delta and any(value not in str(session.conf.get(name, "")) for name, value in DELTA_SETTINGS.items()):
             needs = " and ".join(f"{name}={value}" for name, value in DELTA_SETTINGS.items())
             raise SparkUnavailable(where=_address(self.url), reason=f"that server was started without Delta: it needs {needs}")
@@ -201,7 +201,7 @@ def connect_session(url: str) -> SparkSession:
 
 
 def _address(url: str) -> str:
-    """Return where a server is, without the options, which may hold a token."""
+    """Return the address of a server, without its options: they may hold a token."""
     parts = urlsplit(url)
     return f"sc://{parts.hostname}:{parts.port or _CONNECT_PORT}"
 
@@ -216,5 +216,8 @@ def _knock(url: str) -> None:
 
 
 def _from_here(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a job that is run from this process, with what this process's environment says of object stores."""
+    """Return the request of a job that is run from this process.
+
+    Its options of object stores are completed from the process's environment variables.
+    """
     return {**request, "storage_options": with_surroundings(request.get("storage_options", {}))}

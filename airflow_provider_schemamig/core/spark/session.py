@@ -143,8 +143,12 @@ def _running_session() -> SparkSession | None:
 
 
 def java_exit_code(seconds: float = 0.0) -> int | None:
-    """Return what the Java process that pyspark started in this one has ended with, at the latest in some seconds; None: it runs, or was
-    started by somebody else."""
+    """Return the exit code of the Java process that pyspark started in this one.
+
+    ``seconds``: how long its end is waited for at most. None: it runs, or somebody else started it.
+
+    Waits so many seconds for its end. None: it runs, or somebody else started it.
+    """
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
@@ -208,7 +212,7 @@ def quiet_pyspark() -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return whether it is no trace that py4j logs, past its own loggers, of what it raises as well."""
+    """Return whether a log record is none of py4j's. py4j logs errors past its own loggers, and raises them as well."""
     return os.path.basename(os.path.dirname(record.pathname)) != "py4j"
 
 

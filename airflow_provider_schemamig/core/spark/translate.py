@@ -193,7 +193,10 @@ def translate(error: Exception, job: str, collection: str | None = None) -> Sche
 
 
 def _store_failure(text: str, collection: str | None) -> SchemamigError | None:
-    """Return what a store refused Spark, as it is told where our own client is refused: credentials that are renewed let work go on."""
+    """Return a store's refusal of Spark as the error that our own client raises for it.
+
+    So renewed credentials let work go on. None: the text tells of no refusal.
+    """
     found = _STORE_URI.search(text)
     for kind, signs in _STORE_FAILURES:
         sign = next((sign for sign in signs if sign in text), None)

@@ -36,7 +36,7 @@ class InvalidStorageOption(Refusal):
 
 
 class NotOurPlace(Refusal):
-    """What was to be deleted is not below the root, or is none of the folders that we make."""
+    """A folder to be deleted is not below the root, or is none of those that we make."""
 
     code = "not_our_place"
     message = "{uri} is not deleted: {rule}."
@@ -156,7 +156,7 @@ class BucketMissing(Refusal):
 
 
 class StoreUnfit(Refusal):
-    """A store that forgets, or does not list, what it has acknowledged: no log can be kept there."""
+    """A store that forgets an acknowledged write, or does not list it. No log can be kept there."""
 
     code = "store_unfit"
     message = "the store of {uri} cannot keep a log: {reason}."

@@ -134,7 +134,7 @@ class EnvironmentRoot:
         yield from pool.map(act, items) if self.on_write is None else map(act, items)
 
     def for_each(self, act: Callable[[T], object], items: Iterable[T]) -> None:
-        """Do what ``each`` does, for what has no result."""
+        """Do ``act`` to each item as ``each`` does, without results."""
         for _ in self.each(act, items):
             pass
 

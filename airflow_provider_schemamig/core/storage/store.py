@@ -69,8 +69,7 @@ class Store(ReadStore, Protocol):
         """Delete an object; a missing one is no error."""
 
     def delete_tree(self, prefix: str) -> None:
-        """Delete all below the folder ``prefix``, which has to be one that we make (``own_places``). Missing is fine. Raises
-        NotOurPlace."""
+        """Delete all below the folder ``prefix``: one of those that we make (``own_places``). Missing is fine. Raises NotOurPlace."""
 
     def refuse_links(self, prefix: str) -> None:
         """Raise NotOurPlace if a symbolic link is on the way to ``prefix``: ``delete_tree`` would. An object store has none."""
@@ -141,7 +140,7 @@ def _check_listing(store: ReadStore, folder: str, one: str, two: str) -> None:
 
 
 def needs_log_store(location: Location, options: StorageOptions) -> bool:
-    """Return whether a Spark that writes here may replace commits of others, and nobody declared that none does."""
+    """Return whether a Spark that writes here may replace commits of others. On S3 it may, unless somebody declared the opposite."""
     return location.scheme in ("s3", "s3a") and not options.conditional_log_store
 
 

@@ -64,7 +64,7 @@ class RowsReader(Reader):
 
 @dataclass(frozen=True, slots=True)
 class RowsMark:
-    """Where a collection's rows are and by which schema they are read. Equal marks: not a commit in between, so the very same rows."""
+    """The place of a collection's rows, and the schema to read them by. Equal marks: not a commit in between, so the very same rows."""
 
     shard: ShardId
     table_version: int
@@ -147,7 +147,7 @@ def check_release(
 def check_previous_release(
     view: EnvironmentView, version: Version, before: Rows, unsure: frozenset[CollectionName], phase: str, marks: Marks
 ) -> ViewFindings:
-    """Return what readers of ``version``, which the environment left, find now: the rows ``before``, or a fence.
+    """Return what readers of ``version`` find after the environment left it: the rows ``before``, or a fence.
 
     ``unsure``: collections that queries or replacements made anew. ``marks``: as for ``check_release``.
     """
@@ -177,7 +177,7 @@ def soundness(view: EnvironmentView, phase: str) -> list[PathFinding]:
 
 
 def read_through_delta_rs(env: Environment, version: Version, name: CollectionName, texts: Texts, phase: str) -> list[PathFinding]:
-    """Return the rows once more as users get them, by ``.arrow()``, where that is honest."""
+    """Return a finding if users get other rows by ``.arrow()`` than ``texts``. Where that needs Spark, nothing is compared."""
     state = LedgerReader(env).state()
     fields = state.entry(name).declared.fields
     try:

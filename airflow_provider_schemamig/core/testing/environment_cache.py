@@ -1,4 +1,4 @@
-"""The environments that paths begin at, made when they are first asked for, each by the upgrade that its users took."""
+"""The environments that paths begin at. Each is made when it is first asked for, by the upgrade that its users took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was released, in the order in which it came out: which paths users can take, and which a backport took from them.
+"""The releases in the order they came out. They tell the paths that users can take, and those that a backport took from them.
 
 Versions say where a release stands in the chain, the order says who could know whom. ``1.0.0, 1.1.0, 1.0.1``: the backport 1.0.1 stands
 between the two and came out after both, so the folder of 1.1.0, as its users have it, leads there from 1.0.0 and not from 1.0.1.

@@ -12,7 +12,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 
 def failures(rehearsal: Rehearsal, results: Sequence[Result], command: str) -> tuple[SchemamigError, ...]:
-    """Return every finding as an error with the command that takes that path again; ``command``: as it was called, without ``--path``."""
+    """Return every finding as an error with the command to take its path again. ``command``: as it was called, without ``--path``."""
     return tuple(error for result in results for error in errors_of(rehearsal, result, command))
 
 

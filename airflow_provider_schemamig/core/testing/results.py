@@ -107,7 +107,7 @@ class Report:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Turn what is refused inside into a finding, which ends the path."""
+        """Turn an error inside into findings, which end the path."""
         try:
             yield
         except SchemamigError as error:

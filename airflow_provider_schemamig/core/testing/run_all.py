@@ -58,8 +58,9 @@ def _in_processes(rehearsal: Rehearsal, paths: Sequence[UpgradePath], workers: i
 
 
 def _by_begin(paths: Sequence[UpgradePath]) -> list[UpgradePath]:
-    """Sort paths that begin early first, so that others have work while later stops are made; a new environment is compared with the last
-    stop.
+    """Sort paths by the version they begin at, the earliest first. Others then have work while later stops are made.
+
+    A new environment counts by its target: it is compared with the last stop. Paths between two releases come last of all.
 
     Steps come last of each version: they need the stop after, too.
     """

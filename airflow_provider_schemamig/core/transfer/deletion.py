@@ -49,7 +49,9 @@ def check_deletable(env: EnvironmentRoot, state: State, shards: Sequence[Shard])
 
 
 def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> Mapping[ShardId, str]:
-    """Return why those of the tables stay that are not what their rows say: others made them anew, or brought rows since they were retired.
+    """Return the reasons to leave tables alone, by shard.
+
+    Such a table is not what its row says: others made it anew, or brought rows since it was retired.
 
     Of a ledger that was restored, a table that it has as retired may be live again, and one that it has as being built may be live by now.
     """
@@ -62,7 +64,7 @@ def left_alone(env: EnvironmentRoot, state: State, shards: Sequence[Shard]) -> M
 
 
 def _given_back(env: EnvironmentRoot) -> list[HistoryEntry]:
-    """Return what the audit log has of tables that were given back: only a restored ledger has one of them as ours."""
+    """Return the audit log's entries of tables that were given back. Only a restored ledger has one of them as ours."""
     with contextlib.suppress(SchemamigError):
         return [entry for entry in read_history(env) if entry.what == "unmanage"]
     return []
@@ -122,7 +124,7 @@ def _maybe_committed(env: EnvironmentRoot, generations: Collection[Generation]) 
 
 
 def _why_in_use(env: EnvironmentRoot, claimed: Mapping[ShardId | None, str], shard: Shard) -> str:
-    """Return how it shows that a table has gone live which the restored ledger has as being built."""
+    """Return the sign that a table has gone live, though the restored ledger has it as being built; empty: there is none."""
     try:
         if any(_is_of_a_live_table(commit) for commit in commits(env.table_store(shard.uri, shard.table_id), -1)):
             return "rows have come into it since, and in the ledger that was restored it is being built"
@@ -163,7 +165,10 @@ def left_note(shard: Shard, why: str) -> str:
 
 
 def delete_table(env: EnvironmentRoot, shard: Shard) -> None:
-    """Delete all files of a table that ``check_deletable`` let pass and that is not ``left_alone``; missing is fine. Raises NotOurPlace."""
+    """Delete all files of a table.
+
+    ``check_deletable`` has let it pass, and it is none that is ``left_alone``. Missing is fine. Raises NotOurPlace.
+    """
     _check_made(shard)
     env.store().delete_tree(shard.uri)
 

@@ -1,4 +1,4 @@
-"""Is the new shard what ``up`` makes of the old one? By digests that add up: all before the seal, what changed after it."""
+"""Compare the new shard with what ``up`` makes of the old one, by digests. They add up: all rows before the seal, changed ones after it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _count(env: EnvironmentRoot, transfer: RowTransfer, source: Mapping[str, Any
 
 
 def check_delta(env: EnvironmentRoot, transfer: RowTransfer, before: int, after: int, delta: RowsDigest, jobs: JobRunner) -> None:
-    """Compare what the tail brought in with the files of the target that it changed, between two versions of the target."""
+    """Compare the digest of the tail's rows with the files that changed between two versions of the target."""
     store = transfer.target_store(env)
     difference = file_difference(store, before, after)
     with contextlib.ExitStack() as stack:

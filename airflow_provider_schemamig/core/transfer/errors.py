@@ -110,7 +110,7 @@ class NeverSettles(Conflict):
 
 
 class CannotCompact(Refusal):
-    """A table that is read right, but whose files schemamig cannot replace one by one."""
+    """A table with files that schemamig cannot replace one by one. It is read right all the same."""
 
     code = "cannot_compact"
     message = "its files cannot be rewritten: {reason}."

@@ -50,7 +50,7 @@ _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDelete
 
 @dataclass(frozen=True, slots=True)
 class _EmptyLink(Tag):
-    """What a link of ours says of itself, which is what Spark's say."""
+    """The tag of a link that we commit. It has the same user metadata as Spark's links."""
 
     chain: LinkChain
     lo: int

@@ -107,8 +107,9 @@ def rewrite_files(
     tag: Tag,
     jobs: JobRunner,
 ) -> tuple[Rewritten, Appended]:
-    """Rewrite ``files``, which are active at ``head``, of a table that ``why_not`` says nothing against; the receipt is for
-    ``storage.store.confirm``.
+    """Rewrite ``files`` of a table, all of them active at ``head``.
+
+    ``why_not`` says nothing against the table. The receipt is for ``storage.store.confirm``.
 
     Raises MetadataMoved, FilesMoved (both: plan again), Fenced, FilesDiffer, UnsafeLogStore, and what the job raises: QueryRefused,
     BadValue, ConstraintViolated are about ``values``.
@@ -222,7 +223,9 @@ def _select(columns: Sequence[str], values: Mapping[str, str]) -> str:
 
 
 def _plain(head: Head, values: Mapping[str, str]) -> Head:
-    """Return a table that Spark writes the same files for, and that accepts every row there is: old rows may break a rule that came later.
+    """Return the head of a table that gets the same files from Spark, and accepts every row there is.
+
+    Old rows may break a rule that came later.
 
     A column that gets new values keeps its own rules for them (length, NOT NULL).
     """

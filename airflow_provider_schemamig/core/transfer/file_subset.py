@@ -29,7 +29,7 @@ def scratch(env: EnvironmentRoot, generation: Generation, name: str, head: Head,
 
 @contextlib.contextmanager
 def scratch_at(env: EnvironmentRoot, key: str, head: Head, files: Sequence[RawAction]) -> Iterator[str]:
-    """Yield a ``scratch`` table at a key of the caller's, below which a killed process leaves what it made.
+    """Yield a ``scratch`` table at a key that begins with the caller's. A killed process leaves its table there.
 
     Each process has a table of its own: a twin that is ready first must not delete it during the other's statement.
     """

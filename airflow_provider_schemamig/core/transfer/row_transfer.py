@@ -1,4 +1,4 @@
-"""Rows of one shard that go into another one through a query, and what that asks of Spark."""
+"""The transfer of rows from one shard into another through a query, and the inputs of its Spark jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MADE_OF = "schemamig__made_of"
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Another collection that the query reads, at a version that stays the same for the whole rewrite."""
+    """Another collection that the query reads, at the same version for the whole rewrite."""
 
     collection: CollectionName
     uri: str
@@ -74,7 +74,7 @@ class RowTransfer:
         return self._bound(self.query)
 
     def query_with(self, column: str) -> dict[str, str]:
-        """Return ``bound_query`` over a source whose first column is ``column``, and what its rows have that in."""
+        """Return ``bound_query`` over a source with ``column`` as its first one, and the name of this column in the result."""
         query, name = with_column(self.query, self.own, column)
         return {"query": self._bound(query), "column": name}
 

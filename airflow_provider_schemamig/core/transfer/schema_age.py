@@ -59,7 +59,7 @@ def schema_age(store: ReadStore, version: int, current: SchemaEntry, known: Sequ
 
 
 def birth_versions(store: ReadStore, version: int, paths: Set[str]) -> Mapping[str, int]:
-    """Return the version that wrote each of the files, without those that the log begins after.
+    """Return, by path, the version that wrote each file. Files from before the log begins are left out.
 
     Read backwards, until every file was found. A deletion vector, RESTORE or CLONE adds a file again that is older than that commit.
     """

@@ -1,4 +1,4 @@
-"""Files that Spark writes in a folder of their own, and that a commit of ours makes a table's: all of them at once, or none.
+"""Files that Spark writes in a folder of their own. A commit of ours makes them a table's: all of them at once, or none.
 
 The folder lies below the table's root, and is a table itself for as long as Spark writes there. Nobody sees the files before our commit
 names them, whatever becomes of the driver that writes them. A process that dies leaves a folder that no table knows of, for VACUUM to find.

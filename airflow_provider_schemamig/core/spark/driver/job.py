@@ -140,7 +140,7 @@ class _Serving:
         return session
 
     def _sizes(self) -> dict[str, str]:
-        """Return what suits the cores that there are now, as far as that can be known: with dynamic allocation they come with the tasks."""
+        """Return the settings that suit the present number of cores. With dynamic allocation it is not known: cores come with the tasks."""
         if (self._given.get(_DYNAMIC) or "").lower() == "true":
             return dict([_MEMORY])
         cores = self._spark.sparkContext.defaultParallelism

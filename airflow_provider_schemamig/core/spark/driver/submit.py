@@ -195,7 +195,7 @@ class SubmitProcess:
 
 
 def application() -> Path:
-    """Return the file that spark-submit runs, from where the package is installed."""
+    """Return the file that spark-submit runs, from the installed package."""
     spec = find_spec("spark_jobs.serve")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("spark_jobs.serve is not installed")

@@ -10,7 +10,7 @@ _hears: ContextVar[Callable[[str], None] | None] = ContextVar("hears", default=N
 
 
 def tell(text: str) -> None:
-    """Say what the job does now, to whoever ``heard`` it."""
+    """Say what the job does now, to the listener of ``heard``."""
     hears = _hears.get()
     if hears is not None:
         hears(text)
@@ -18,7 +18,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def heard(hears: Callable[[str], None]) -> Iterator[None]:
-    """Call ``hears`` with what a job that runs inside, in this thread, says."""
+    """Call ``hears`` with each text that a job tells inside, in this thread."""
     token = _hears.set(hears)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a CHECK says of one row, for the expressions that people write most; anything else is ``Unsupported``, never guessed.
+"""The value of a CHECK for one row, for the expressions that people write most. Anything else is ``Unsupported``, never guessed.
 
 SQL's three values: None is unknown. Delta takes a row only where the CHECK is true.
 """

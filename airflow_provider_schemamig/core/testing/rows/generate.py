@@ -146,7 +146,10 @@ def _unique_atom(name: str, number: int) -> Any:
 
 
 def _repaired(declaration: Declaration, row: Row, random: SeededRandom) -> Row | str:
-    """Return ``row`` with other values in the columns of CHECKs that it breaks, or the name of one that nothing was found for."""
+    """Return ``row``, with other values in the columns of CHECKs if it breaks one.
+
+    Return the name of a CHECK instead if it is ``Unsupported``, or if no values were found that keep all CHECKs.
+    """
     for check in rules(declaration):
         try:
             expression = check_sql.parse(check.expression)
@@ -167,7 +170,7 @@ def _columns(text: str) -> set[str]:
 
 
 def _search(declaration: Declaration, row: Row, random: SeededRandom, names: set[str]) -> Row | None:
-    """Find a row that all CHECKs hold for, by trying the values that they name, and those next to them."""
+    """Find a row for which all CHECKs hold. It tries, among others, the values that they name, and those next to them."""
     try:
         expressions = [check_sql.parse(check.expression) for check in rules(declaration)]
         literals = [literal for expression in expressions for literal in check_sql.literals_of(expression)]
