@@ -31,7 +31,7 @@ def table_asset(environment: str, collection: str) -> Asset:
 
 
 def drift_asset(environment: str, collection: str) -> Asset:
-    """Return the asset whose events say that somebody else changed a collection's table."""
+    """Return the asset for the drift of a collection. Each event of it says that somebody else changed the table."""
     return Asset(f"{SCHEME}://{authority(environment)}/{quote(collection, safe='')}/{DRIFT}")
 
 

@@ -31,7 +31,7 @@ AskedPlans = Mapping[str, AskedPlan]
 
 
 def plan_line(generation: int, digest: str) -> str:
-    """Return the line that says which plan a text for people is about."""
+    """Return the line of a text for people that names its plan."""
     return f"Generation {generation}, plan `{digest}`"
 
 

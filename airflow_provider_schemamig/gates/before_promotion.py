@@ -41,7 +41,7 @@ class GateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class _GateTask:
-    """The state of a gate's task, what it let through, and what it asked about: asked of Airflow once."""
+    """The state of a gate's task, the generation that it let through, and the plans asked about. Airflow is asked for them once."""
 
     gate: TaskOfRun
     state: str | None
@@ -92,7 +92,7 @@ class GatesBefore:
         )
 
     def _walk(self) -> Iterator[str]:
-        """Go back from the promotion, past each task that is no gate, and up to those that are, or to another promotion."""
+        """Yield the tasks before the promotion, going back. Each way ends at its first gate, or before another promotion."""
         seen: set[str] = set()
         to_see = sorted(self.promotes.upstream_task_ids, reverse=True)
         while to_see:
@@ -131,7 +131,7 @@ class GatesBefore:
         return bool(environment) and not _is_same(environment, self.environment)
 
     def _made_for(self, task_id: str) -> dict[str, str]:
-        """Return the environment of each plan that the gate is for, by the task that planned; empty where only a run knows it."""
+        """Return the environment of each plan of the gate, by the task that planned. It is empty where only a run knows it."""
         task = self._tasks[task_id]
         given: Mapping[str, Any] = getattr(task, "partial_kwargs", vars(task))
         plans = given.get("plans") or {given.get("plan_task_id") or "": given.get("environment")}
@@ -178,7 +178,7 @@ class GatesBefore:
         return [] if not path or self.promotes.task_id in ids else ids
 
     def _answered(self, task: _GateTask) -> GateVerdict:
-        """Return what an approval says that somebody answered: of what was asked about for this environment alone."""
+        """Return the verdict of an answered approval. Only the plans that it asked about for this environment count."""
         about = [plan for planned, plan in task.asked.items() if not self._is_another(planned, plan.environment)]
         if not about:
             return GateVerdict(task.gate, task.state, "did not ask about this environment")

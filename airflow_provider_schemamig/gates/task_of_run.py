@@ -51,7 +51,12 @@ class TaskOfRun:
         return own if own is not None and own >= 0 else None
 
     def instances(self) -> Sequence[TaskOfRun]:
-        """Return all that Airflow waits for before the task that asks: of a mapped task, but for one of its own group, each one."""
+        """Return the instances of the task that Airflow waits for before the asking one.
+
+        Of a mapped task these are all of them, unless both tasks are in the same mapped group.
+
+        Of a mapped task these are all of them, unless both tasks are in the same mapped group.
+        """
         other = self._task()
         group = None if other is None else other.get_closest_mapped_task_group()
         if not _is_mapped(other) or (group is not None and group is self.asks.get_closest_mapped_task_group()):

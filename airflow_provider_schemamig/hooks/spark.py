@@ -28,7 +28,7 @@ _GRACE_SECONDS = 20.0
 
 
 class JobSubmitHook(SparkSubmitHook):
-    """``SparkSubmitHook`` that tells where it submits to, and keeps the cluster's spark-defaults next to our settings.
+    """``SparkSubmitHook`` that tells its master, and keeps the cluster's spark-defaults next to our settings.
 
     The one place that reaches into that class: it has no public way to either.
     """
@@ -77,7 +77,7 @@ class HookSubmitRunner(SubmitRunner):
 
 
 class _HookProcess:
-    """A submit by Airflow's hook, which waits for the driver wherever that runs: in a thread of its own."""
+    """A submit by Airflow's hook, in a thread of its own. The hook waits for the driver, wherever that runs."""
 
     def __init__(self, hook: JobSubmitHook) -> None:
         self._hook = hook
@@ -96,7 +96,7 @@ class _HookProcess:
         return 0 if self._ended_with is None else 1
 
     def kill(self) -> None:
-        """Kill spark-submit, and the driver where the connection's cluster lets that be done."""
+        """Kill spark-submit, and also the driver if the connection's cluster lets that be done."""
         if self._thread.is_alive():
             self._hook.on_kill()
             self._thread.join(_GRACE_SECONDS)

@@ -31,7 +31,7 @@ LONGEST = 2_800
 
 
 class UnknownEvent(Refusal):
-    """A notifier that was asked to tell what is never told."""
+    """A notifier that was asked for an unknown event."""
 
     code = "unknown_event"
     message = "{event!r} is nothing that a notifier tells."

@@ -122,7 +122,7 @@ class SchemamigOperator(BaseOperator):
         return traced(metered(log_progress(self.log.info), environment), self._phases)
 
     def end(self, error: BaseException | None = None) -> None:
-        """End what it started for this try, which failed with ``error``: nobody asks a Spark driver any more, its last phase is over."""
+        """End the work around this try: no Spark driver is asked any more, the last phase is over. ``error``: the try failed with it."""
         if self._phases is not None:
             self._phases.end(error)
 
@@ -266,7 +266,7 @@ class VerbOperator(EnvironmentOperator):
 
 
 class DocumentOperator(EnvironmentOperator):
-    """Base of the operators that return what the command line's command of the same name prints."""
+    """Base of the operators that return a document: the same as the command of the same name prints on the command line."""
 
     def run_verb(self, context: Context) -> dict[str, Any]:
         raise NotImplementedError
@@ -283,13 +283,15 @@ class DocumentOperator(EnvironmentOperator):
 
 
 def doc_of(kind: type[BaseOperator]) -> str:
-    """Return what Airflow's page says of a task that has no text of its own: its class's docstring, without the parameters."""
+    """Return the text on Airflow's page of a task that has none of its own: its class's docstring, without the parameters."""
     return (inspect.getdoc(kind) or "").partition("\n:param")[0].strip()
 
 
 def run_in_name_of(context: Context) -> str | None:
-    """Return who triggered the run, or which run it is; None outside of one. Its conf is not asked: anybody who triggers the run writes
-    it."""
+    """Return the user who triggered the run, else the name of the run; None outside of one.
+
+    Its conf is not asked: anybody who triggers the run writes it.
+    """
     run = context.get("dag_run")
     if run is None:
         return None
@@ -312,7 +314,7 @@ def _typed_release(operator: BaseOperator, context: Context) -> str:
 
 
 def log_progress(write: Callable[..., None], clock: Callable[[], float] = time.monotonic) -> Listener:
-    """Return a listener that writes at most one line a stage a second, always a stage's last one, and a note that counts nothing.
+    """Return a listener that writes at most one line a stage a second. It always writes a stage's last one, and a note without a count.
 
     Of what only says that something still runs it writes the first and one every 30 seconds.
     """

@@ -1,4 +1,4 @@
-"""What the operators whose work ends in commits on tables have in common: who else is told which collections changed."""
+"""Bases of the operators whose work ends in commits on tables. They tell others which collections changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _NAMES = 20
 
 
 class LineageOperator(VerbOperator):
-    """Base of those that tell OpenLineage which tables they changed. Its provider calls the methods, in each process that runs a task."""
+    """Base of the operators that tell OpenLineage their changed tables.
+
+    OpenLineage's provider calls the methods, in each process that runs a task.
+    """
 
     _changes: DeploymentChanges | None = None
     _tables: Sequence[TableChange] = ()
@@ -42,7 +45,7 @@ class LineageOperator(VerbOperator):
 
 
 class CommittingOperator(LineageOperator):
-    """Base of those after which collections are not what they were: it makes an asset event for each that changed, and for no other.
+    """Base of the operators that change collections. It makes an asset event for each changed one, and for no other.
 
     A try that finds the work done tells it again, because it cannot know what became of the try before it: an event's generation says
     whether it is a repetition.

@@ -1,4 +1,4 @@
-"""What a person says to an upgrade that is under way, without a shell: wait, slow down, keep the history, go on, give up.
+"""Operators by which a person controls an upgrade without a shell: wait, slow down, keep the history, go on, give up.
 
 Empty texts mean "not given", for a rendered template is a text.
 """
@@ -23,7 +23,7 @@ HOLDER = "airflow"
 
 
 class ControlledOperator(DocumentOperator):
-    """Base of what is said of one collection, or of all, in the name of the user who triggered the run.
+    """Base of the controls of one collection, or of all, in the name of the user who triggered the run.
 
     :param collection: (templated) the collection; empty: all of them.
     """
@@ -41,7 +41,7 @@ class ControlledOperator(DocumentOperator):
         return control_json(self._written(verb, context, words))
 
     def tell_with_others(self, verb: Callable[..., Control], context: Context, /, **words: Any) -> dict[str, Any]:
-        """Do what ``tell`` does, and say what else makes work wait, with what takes it back."""
+        """Do the same as ``tell``, and log the other pauses and postponements that hold, each with the way to take it back."""
         from airflow_provider_schemamig.core import commands
         from airflow_provider_schemamig.core.upgrade.context.controls import still_words
         from airflow_provider_schemamig.core.upgrade.status import control_json
@@ -196,7 +196,7 @@ class UnpinOperator(ControlledOperator):
 
 
 class ApproveOperator(DocumentOperator):
-    """Record that the user who triggered the run has read the plan of a generation and wants it: what the gate ``ledger`` waits for.
+    """Record a yes to the plan of a generation, by the user who triggered the run and has read it. The gate ``ledger`` waits for that.
 
     :param generation: (templated) the generation that preflight claimed.
     :param plan: (templated) the digest of the plan that was read.

@@ -125,11 +125,11 @@ class PlanApprovalOperator(Gate, ApprovalOperator):
         return super().execute_complete(context, event)
 
     def asked(self) -> Mapping[str, str]:
-        """Return the environments whose plans are asked about, each by the task that planned."""
+        """Return the environment of each plan to ask about, by the task that planned."""
         return {self.plan_task_id: self.environment}
 
     def _asked_now(self, context: Context) -> AskedPlans:
-        """Return what was planned for each environment, without those that had nothing to do, and the no that stands against it.
+        """Return the plan of each environment, with the no that stands against it. Environments with nothing to do are left out.
 
         Where an environment cannot be read, none is known of: if there is one, a yes is refused, and the approval has to be cleared. Raises
         TaskRefused for a plan whose no has ended no gate yet: who clears this one then asks again.
@@ -209,7 +209,7 @@ class PlansApprovalOperator(PlanApprovalOperator):
 
 
 def _request_shown(approval: ApprovalOperator, context: Context) -> Any:
-    """Make the request that Airflow's own ``execute`` makes after this, and return what is shown: that one drops the answer."""
+    """Make the request of Airflow's own ``execute`` ahead of it, and return what is shown. Airflow's own drops the answer."""
     from airflow.sdk.api.datamodels._generated import HITLUser as ShownUser
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import CreateHITLDetailPayload

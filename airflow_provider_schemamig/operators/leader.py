@@ -96,7 +96,7 @@ class PromoteLeaderOperator(LeaderOperator):
         return found
 
     def _let_through(self, context: Context) -> tuple[str, AskedPlan | None]:
-        """Return who said yes in Airflow, and to what; nobody where no approval was asked.
+        """Return the person who said yes in Airflow, and the plan. Nobody said so where no approval was asked.
 
         Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group, and GateOutdated unless all gates have let
         this very generation through; one of them where Airflow, too, waits for one alone.
@@ -129,7 +129,7 @@ class ExpandOperator(LeaderOperator):
 
 
 class ChangeOperator(LeaderOperator):
-    """Make the online changes of some collections, and fill again what has inputs that moved since; map it over ``FillChunksOperator``.
+    """Make the online changes of some collections, and repeat fills whose inputs moved since. Map it over ``FillChunksOperator``.
 
     Its log tells each element's way to PUBLIC. Killed, the next try goes on from there. Rows that break a rule fail it for good, and the
     table is as it was before: mend them, and clear the task.

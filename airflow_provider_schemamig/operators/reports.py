@@ -108,7 +108,7 @@ def _why(reasons: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _changes(explanations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a point for each thing that happens, with the collections that it happens to, their columns and queries."""
+    """Return a point for each thing that happens, with its collections, their columns and queries."""
     named: dict[tuple[str, str, str], list[str]] = {}
     for stage in explanations:
         if stage["kind"] not in _SILENT:
@@ -117,7 +117,7 @@ def _changes(explanations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _new_table(stage: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is to be said of a table that is made anew: how its columns differ, and the queries that fill it."""
+    """Yield the lines about a table made anew: the differences of its columns, and the queries that fill it."""
     if stage["columns"] or stage["queries"]:
         yield ""
     columns = stage["columns"]

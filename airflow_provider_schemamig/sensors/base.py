@@ -40,7 +40,7 @@ class WaitingSensor(SchemamigOperator, BaseSensorOperator):
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
     def trigger(self, deadline: float) -> LookingTrigger:
-        """Return the trigger that waits for what this sensor waits for, until ``deadline`` (seconds since the epoch)."""
+        """Return the trigger that waits for the same as this sensor, until ``deadline`` (seconds since the epoch)."""
         raise NotImplementedError
 
     @cached_property

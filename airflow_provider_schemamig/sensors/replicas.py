@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SchemaMatchSensor(StreamOperator, WaitingSensor):
-    """Waits until the target accepts what the origin has, by the gate that replicated rows go through.
+    """Waits until the target accepts the schemas of the origin, by the gate that replicated rows go through.
 
     That is so if each collection's schema at the origin is the target's, or one of the last few that the target had, or fits the target's
     column by column; and the same for the schema of the commit at which a stream is paused. Looks at ledgers and at the heads of the

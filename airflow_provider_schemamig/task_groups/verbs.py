@@ -152,7 +152,7 @@ def form_of_all() -> dict[str, Param]:
 
 
 def task_of(verb: str) -> BaseOperator:
-    """Make the task of a verb, which takes what the form says: an empty text where it says nothing."""
+    """Make the task of a verb. It takes its arguments from the form: an empty text where that says nothing."""
     found = VERBS[verb]
     fields = ("environment", *found.needed, *found.optional)
     arguments: dict[str, Any] = {found.names.get(name, name): _template(name) for name in fields}

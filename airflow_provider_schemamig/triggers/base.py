@@ -50,7 +50,10 @@ class LookingTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments()
 
     def kept(self) -> dict[str, Any]:
-        """Return what the task gets back with the event, not by ``defer(kwargs=...)``, which ``airflow dags test`` drops."""
+        """Return the values that the task gets back with the event.
+
+        They do not go by ``defer(kwargs=...)``: ``airflow dags test`` drops those.
+        """
         return {"deadline": self.deadline}
 
     @property

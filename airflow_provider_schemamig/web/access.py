@@ -1,4 +1,4 @@
-"""Who may look, and who may do what: Airflow's auth manager says so, for every route."""
+"""The rights to look and to act: Airflow's auth manager is asked for every route."""
 
 from __future__ import annotations
 

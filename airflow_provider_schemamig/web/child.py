@@ -33,7 +33,7 @@ _SHARE = 5
 
 @dataclass
 class _Made:
-    """A document that is so since ``at``, of which version of the ledger; it was read last at ``read``, and holds for ``seconds``."""
+    """A document of one version of the ledger, the same since ``at``. It was read last at ``read``, and holds for ``seconds``."""
 
     ledger_version: int
     at: float

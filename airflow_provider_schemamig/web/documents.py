@@ -113,7 +113,7 @@ def deployment(env: Environment, generation: int | None = None) -> dict[str, Any
 
 
 def streams(env: Environment) -> dict[str, Any]:
-    """Return the streams into an environment, and which environments have which schema."""
+    """Return the streams into an environment, and the environments that have each schema."""
     found = commands.cluster_status(env, pendulum.now("UTC")).to_json()
     return {
         "env_id": found["env_id"],

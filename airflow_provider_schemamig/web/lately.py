@@ -1,4 +1,4 @@
-"""What was asked for lately of the DAGs behind the page's buttons, and upgrades that failed: who, what, when, and how the run stands.
+"""The latest runs of the DAGs behind the page's buttons, and failed upgrades: by whom, about what, when, and how each run stands.
 
 Read from Airflow's database, for who may see a DAG's runs. Why a run failed is what its note says (``run_notes``).
 """

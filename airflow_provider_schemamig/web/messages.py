@@ -24,7 +24,7 @@ def store_key(location: str, options: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Read a document, or carry out a verb, in whose name ``who`` is. ``known``: when the document was made that the asker has."""
+    """Read a document, or carry out a verb in the name of ``who``. ``known``: when the document was made that the asker has."""
 
     number: int
     location: str

@@ -121,7 +121,7 @@ async def environments(request: Request, user: Viewer) -> Response:
 
 
 def _seen_releases(user: BaseUser) -> dict[str, runs.NextRelease]:
-    """Return the releases that DAGs lead to which the user may see."""
+    """Return the next release of each environment, from the DAGs that the user may see."""
     return {given: following for given, following in runs.next_releases().items() if may_see(user, following.dag_id)}
 
 
@@ -156,7 +156,7 @@ async def run(request: Request, user: Viewer, dag_id: GivenId, run_id: GivenId) 
 
 
 async def _no_deployment(request: Request, user: BaseUser, dag_id: str, run_id: str, text: str, **more: Any) -> Response:
-    """Say of a run without a deployment how it stands and what it told, to who may see the runs of its DAG."""
+    """Say that a run has no deployment. A user who may see the runs of its DAG also sees how it stands and what it told."""
     told = await asyncio.to_thread(run_told, dag_id, run_id) if may_see_runs(user, dag_id) else None
     look: Look | None = more.get("look")
     etag = f"none {look.etag if look else ''} {told.mark if told else ''}"
@@ -224,14 +224,14 @@ async def table(request: Request, place: Known, collection: Annotated[str, Path(
 
 @pages.get("/env/{key}/drift", response_class=HTMLResponse)
 async def drift(request: Request, user: Viewer, place: Known) -> Response:
-    """Show what is not as the ledger says, since when and by whom, and the ways on."""
+    """Show the drift of an environment, since when and by whom, and the ways on."""
     lately = await _asked_here(user, place, "revert", "unmanage")
     return await _of_document(request, place, "drift", "drift", "Drift", lately)
 
 
 @pages.get("/env/{key}/streams", response_class=HTMLResponse)
 async def streams(request: Request, user: Viewer, place: Known) -> Response:
-    """Show the streams into an environment, and who has which schema."""
+    """Show the streams into an environment, and the environments that have each schema."""
     lately, names = await _asked_here(user, place, "restore"), await _names_by_id()
     return await _of_document(request, place, "streams", "streams", "Streams", lately, names=names)
 
@@ -272,7 +272,7 @@ FILTERS = ("who", "what", "collection", "generation", "since", "until")
 
 @pages.get("/env/{key}/history", response_class=HTMLResponse)
 async def history(request: Request, place: Known, first: Annotated[int, Query(ge=1, le=2**53)] = 1) -> Response:
-    """Show what was done, by whom and when; filtered, the newest first."""
+    """Show the entries of the history, filtered, the newest first."""
     asked = _asked(request)
     look = await reader.look(place, "history")
     found = [] if look.document is None else matching(look.document["entries"], asked)

@@ -64,7 +64,7 @@ def place_of(key: str) -> Place | None:
 
 
 def key_of_run(dag_id: str, run_id: str) -> str:
-    """Return the key of the environment that a DAG run works on, whatever connection or URI it was given."""
+    """Return the key of the environment of a DAG run. It is made of the run alone, whatever connection or URI that was given."""
     return _OF_RUN + base64.urlsafe_b64encode(f"{dag_id}\n{run_id}".encode()).decode().rstrip("=")
 
 
@@ -81,7 +81,7 @@ def run_of(key: str) -> tuple[str, str] | None:
 
 
 def environment_of_run(dag_id: str, run_id: str) -> str | None:
-    """Return what a run's tasks were given for an environment, else what its form says; None if it works on none."""
+    """Return the environment that a run's tasks were given, else the one in the form of a DAG of ours. None if there is none."""
     with create_session() as session:
         rendered = RenderedTaskInstanceFields
         query = select(rendered.rendered_fields).where(rendered.dag_id == dag_id, rendered.run_id == run_id)

@@ -62,7 +62,7 @@ class ReadingProcess:
         return asked
 
     def end(self) -> None:
-        """Let it answer what it was asked, and see that it ends."""
+        """Let the process answer its open requests and end. After 10 seconds kill it."""
         self._no_more()
         try:
             self._process.wait(10)

@@ -104,7 +104,7 @@ class PageReader:
     _child: ReadingProcess | None = None
 
     async def look(self, place: Place, name: str, **arguments: Any) -> Look:
-        """Return what is known of a document, and have it read anew if that is older than two seconds."""
+        """Return the known state of a document. If it is older than two seconds, have it read anew."""
         return await self._look(place, name, arguments, WAIT_SECONDS)
 
     async def newest(self, place: Place, name: str, **arguments: Any) -> Look:
@@ -198,7 +198,7 @@ class PageReader:
             known.error = UNREACHABLE
 
     def _trim(self) -> None:
-        """Forget what nobody looked at for the longest time, and what is not being asked for."""
+        """Forget the documents that nobody looked at for the longest time. One that is being asked for stays."""
         with self._lock:
             size = sum(len(item.text or "") for item in self._known.values())
             for key, item in list(self._known.items())[:-1]:

@@ -129,7 +129,7 @@ def _claim(claimed_by: str) -> tuple[str, str, str] | None:
 
 
 def waiting_approval(claimed_by: str, plan_digest: str) -> WaitingApproval | None:
-    """Return the approval that waits in the run which claimed a generation, and that asks about this very plan of it.
+    """Return the waiting approval of this very plan, in the run that claimed its generation.
 
     A run may ask about several environments, each by an approval of its own.
     """
@@ -173,7 +173,7 @@ def answer(approval: WaitingApproval, user: BaseUser, *, approve: bool) -> None:
 
 
 def next_releases() -> dict[str, NextRelease]:
-    """Return, by what DAGs call an environment, the release that one of them would take it to."""
+    """Return the release that a DAG would take an environment to, by the DAG's name of the environment."""
     return dict(_next_releases(int(time.time() / _SECONDS)))
 
 
