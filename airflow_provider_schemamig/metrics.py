@@ -1,4 +1,4 @@
-"""What Airflow's metrics are told, whatever they go to (``[metrics]`` of the deployment: statsd, OpenTelemetry; docs/airflow.md).
+"""Measures for Airflow's metrics. They go where ``[metrics]`` of the deployment says (statsd, OpenTelemetry; docs/airflow.md).
 
 The one place that knows their API. Names are ``schemamig.<measure>``; what they are of is in their tags.
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def measure(origin: Environment, target: Environment, states: Iterable[StreamState]) -> None:
-    """Measure where these streams are, and which schemas both ends have for them."""
+    """Measure the state of these streams, and their schemas at both ends."""
     import pendulum
 
     now, names = pendulum.now("UTC"), []
@@ -50,7 +50,7 @@ def measure_stream(state: StreamState, now: pendulum.DateTime) -> None:
 
 
 def measure_schemas(env: Environment, collections: Iterable[CollectionName]) -> None:
-    """Measure 1 for the hash that a collection has, 0 for those it had, so that each series says when it ended."""
+    """Measure 1 for a collection's present hash, 0 for its earlier ones. So each series says when it ended."""
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.replication.cluster.registry import lineages
 

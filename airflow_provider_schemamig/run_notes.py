@@ -35,7 +35,7 @@ def _keep(ti: Any, text: str) -> None:
 
 
 def cut(text: str) -> str:
-    """Return what a note has room for, ended between words and never within a command, which somebody may paste."""
+    """Return as much of a text as a note has room for. It ends between words, and never within a command: somebody may paste that."""
     if len(text) <= _LONGEST:
         return text
     kept = text[:_LONGEST].rpartition(" ")[0]

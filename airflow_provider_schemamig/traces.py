@@ -77,7 +77,7 @@ def phases(environment: str) -> PhaseSpans | None:
 
 
 def traced(listen: Listener, found: PhaseSpans | None) -> Listener:
-    """Return a listener that also makes spans, if there is what makes them."""
+    """Return a listener that also makes spans. Where Airflow has no traces it is the given one."""
     if found is None:
         return listen
 

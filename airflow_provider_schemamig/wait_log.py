@@ -1,4 +1,4 @@
-"""What waits says now and then that it looked: a log without a line does not tell whether anybody is there."""
+"""Lines in the log of a wait, now and then, about its looks. Without a line nobody knows whether anybody is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a hold is over, take away what only the release before needed; then rewrite files that have an older schema.
+"""End the holds whose time is over: take away what only the release before needed. Then rewrite files of older schemas.
 
 Scheduled by `[schemamig] maintenance_schedule`; without it holds end only when somebody triggers this.
 """

@@ -103,7 +103,7 @@ def _write(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange 
 
 
 def _copies(view: str, number: str, where: str = "true") -> str:
-    """Repeat each row ``number`` times, none where that is not positive."""
+    """Repeat each row ``number`` times. It is left out if that is not positive."""
     return f"{view} LATERAL VIEW explode(array_repeat(0, CAST({number} AS INT))) schemamig__copies AS schemamig__copy WHERE {where}"
 
 
@@ -294,7 +294,7 @@ def _merge_by_key(
 
 
 def _failing(fields: Sequence[StructField], values: Sequence[str], fails: Mapping[str, str]) -> Sequence[str]:
-    """Return the values that a clause gives the fields, the first of which raises each text where its condition is true.
+    """Return a clause's values for the fields. The first of them raises each text where its condition is true.
 
     That is no condition of the clause: of those some are evaluated for rows that match nothing, too.
     """

@@ -45,7 +45,7 @@ def register_input(spark: SparkSession, view: str, source: Mapping[str, Any]) ->
 
 @contextmanager
 def temporary_views(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
-    """Drop views of these names afterwards, whoever made them inside, and what was cached of them."""
+    """Drop the views of these names afterwards, with their cached rows. Anybody inside may have made them."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Whether a key that went is that of the very row of the target which the source's row was made of.
+"""Whether a gone key belongs to the very row of the target from which the source's row was made.
 
 An ``apply`` request with ``forward`` brings changes back into the table that its source was made of. What its query makes of a row may be
 the key of another one there: of two rows of which one key is made, of one that ``forward`` left out, or after a lookup was changed. So
@@ -42,7 +42,7 @@ def views_of(request: Mapping[str, Any]) -> Sequence[str]:
 
 
 def check_gone(spark: SparkSession, request: Mapping[str, Any], change: KeyedChange | NetChange, gone_keys: str) -> None:
-    """Raise TargetDiverged if a key that went is not of the row that the source's was made of. ``gone_keys``: see ``RowsByKey``."""
+    """Raise TargetDiverged if a gone key is not of the row that the source's was made of. ``gone_keys``: see ``RowsByKey``."""
     key = change.rows.key
     names = ", ".join(quote(f.name) for f in key)
     _register(spark, request, change, gone_keys)

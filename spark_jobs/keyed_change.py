@@ -79,7 +79,10 @@ class KeyedChange:
         )
 
     def _source(self) -> str:
-        """Return the rows that came, with ``DELETE`` false, and the keys of those that only went."""
+        """Return SQL for the rows that came, with ``DELETE`` false, without those of ``same``.
+
+        Keys that only went are added, with ``DELETE`` true.
+        """
         key = {f.name for f in self.rows.key}
         columns = ", ".join(f"c.{quote(f.name)}" for f in self.rows.fields)
         if self.same or (self.new and self.deleted):

@@ -31,7 +31,7 @@ _BOUNDED_COLUMNS = 8
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """What came and what went, as it happened: ``views``, of ``CAME`` and ``WENT`` those that there are.
+    """The rows that came and went, as it happened. ``views``: those of ``CAME`` and ``WENT`` that there are.
 
     ``fields``: the target's columns that are filled. ``key``: those of them that rows are matched by, or none.
     """
@@ -95,7 +95,7 @@ def net_change_of(spark: SparkSession, request: Mapping[str, Any], rows: Changed
 
 
 def _sides(spark: SparkSession, request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (view of the result, query of the source's changed rows) for what came and what went."""
+    """Yield (view of the result, query of the source's changed rows), for each of ``CAME`` and ``WENT`` that there is."""
     changes, projection = request["changes"], request["projection"]
     if changes["kind"] == "cdf":
         feed = spark.read.format("delta").option("readChangeFeed", "true")
@@ -146,7 +146,7 @@ def looked_at(fields: Sequence[StructField], looked_for: str = "true") -> Iterat
 
 
 def bounds_of(rows: ChangedRows, summary: Row, alias: str) -> Iterator[str]:
-    """Yield what is true of every row that can match, in terms of ``alias`` alone, so that Delta leaves out files by their statistics."""
+    """Yield conditions that every row to be matched meets, in terms of ``alias`` alone. So Delta leaves out files by their statistics."""
     for number, field in enumerate(bounded(rows)):
         column = f"{alias}.{quote(field.name)}"
         low, high = (literal(summary[f"{end}{number}"], field.dataType) for end in ("low", "high"))

@@ -189,7 +189,7 @@ def _found(check: Mapping[str, Any], scan: _Scan, broken: DataFrame, count: int)
 
 
 def _predicate(rows: DataFrame, check: Mapping[str, Any]) -> str:
-    """Return SQL that is true for a row that breaks the check, and false (never NULL) for another."""
+    """Return SQL that finds the rows against the check: true for them, false (never NULL) for others."""
     kind = check["kind"]
     if kind == "not_null":
         return not_null_violation(rows.schema, check["column"])
@@ -255,7 +255,7 @@ def _check_keys(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> I
 
 
 def _check_matches(spark: SparkSession, scan: _Scan, check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield rows of all files, or of ``new_files``, whose key is in other rows where it should not be, or in none where it should."""
+    """Yield the violation by duplicate keys or orphans, if there are such rows. With ``new_files`` only rows of these files count."""
     columns = [quote(column) for column in check["columns"]]
     numbered = [f"k{number}" for number in range(len(columns))]
     keys = [f"{column} AS {_OWN}{name}" for column, name in zip(columns, numbered, strict=True)]

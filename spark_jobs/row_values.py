@@ -44,7 +44,7 @@ def row_hash(fields: Iterable[StructField], seed: int | None = None) -> str:
 
 
 def same_by(value: str, data_type: Any) -> list[str]:
-    """Return expressions that ``<=>`` and GROUP BY take, all of them equal exactly where ``value`` is the same.
+    """Return expressions for ``<=>`` and GROUP BY. All of them are equal exactly where ``value`` is the same.
 
     NULL is the same as NULL, NaN as NaN, a map as one with the same entries in another order; -0.0 is not the same as 0.0.
     """
@@ -61,13 +61,13 @@ def equal_by(value: str, data_type: Any) -> str:
 
 
 def same_row(fields: Sequence[StructField], one: str, other: str) -> str:
-    """Return SQL that is true where two aliases' rows are the same in these fields, as ``same_by`` says."""
+    """Return SQL that is true if the rows of two aliases are the same in these fields, by ``same_by``."""
     pairs = (zip(*(same_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)), strict=True) for f in fields)
     return " AND ".join(f"{left} <=> {right}" for pair in pairs for left, right in pair)
 
 
 def same_key(fields: Sequence[StructField], one: str, other: str) -> str:
-    """Return SQL that is true where two aliases' rows have equal keys, as ``equal_by`` says."""
+    """Return SQL that is true if the rows of two aliases have equal keys, by ``equal_by``."""
     return " AND ".join(" <=> ".join(equal_by(f"{alias}.{quote(f.name)}", f.dataType) for alias in (one, other)) for f in fields)
 
 

@@ -37,7 +37,7 @@ class PlainConsole(Console):
 
 
 def completed(text: Text) -> Text:
-    """Return a text with the environment and the release in the commands that it names, where the command line had to give them."""
+    """Return a text with environment and release in its commands, if the command line had to give them."""
     for edit in edits(text.plain, *given()):
         text = text[: edit.start].append(edit.new).append_text(text[edit.end :])
     return text

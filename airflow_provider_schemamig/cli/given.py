@@ -1,4 +1,4 @@
-"""What the command line that runs says of environment and release, for the commands that its answer names."""
+"""The environment and the release of the running command line, for the commands that its answer names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command answers, and the one place that prints it.
+"""The answer of a command, and the one place that prints it.
 
 A command is a function that returns an ``Answer``; ``answered`` turns it into one Typer can run. Whatever happens inside becomes an
 answer too: a refusal, a conflict, Ctrl-C, a bug. So ``--json`` gives exactly one document for every exit code but 2 (usage), which is

@@ -90,7 +90,7 @@ def line(event: Event) -> str:
 
 
 def _unit(event: Event) -> str:
-    """Return what is counted where the words beside it count something else: Spark's own tasks."""
+    """Return the unit of an event's count, if the words beside it count something else: Spark's own tasks."""
     return " Spark tasks" if event.beat else ""
 
 

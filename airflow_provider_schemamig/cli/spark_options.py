@@ -24,7 +24,7 @@ _JARS = Annotated[
 
 
 class SparkAddress(str):
-    """What ``--spark`` says, with the settings that go there."""
+    """The value of ``--spark``, with the settings that go there."""
 
     conf: Mapping[str, str] = MappingProxyType({})
 

@@ -28,7 +28,7 @@ _TRACE = re.compile(r"stack backtrace:|\s+\d+: |\s+at |note: (Some details are o
 
 
 class _Remembering(io.FileIO):
-    """A file descriptor whose writes never fail, but into a pipe that nobody reads. ``failure``: the first that did."""
+    """A file descriptor whose writes never fail, except into a pipe without a reader. ``failure``: the first error of a write."""
 
     def __init__(self, descriptor: int, *, breaks: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)

@@ -1,4 +1,4 @@
-"""What commands answer that tell running work something, or run one task of the protocol."""
+"""The answers of commands that control running work, or run one task of the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage errors, told without the credentials that whoever typed them put in the wrong place: Typer quotes what it cannot use."""
+"""Usage errors, without the credentials that somebody typed in the wrong place. Typer quotes what it cannot use."""
 
 from __future__ import annotations
 

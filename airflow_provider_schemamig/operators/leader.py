@@ -96,7 +96,7 @@ class PromoteLeaderOperator(LeaderOperator):
         return found
 
     def _let_through(self, context: Context) -> tuple[str, AskedPlan | None]:
-        """Return the person who said yes in Airflow, and the plan. Nobody said so where no approval was asked.
+        """Return the person who said yes in Airflow, and the plan. Both are empty where no approval was asked.
 
         Raises PlanRejected for a no, after which Airflow skips nothing of a mapped task group, and GateOutdated unless all gates have let
         this very generation through; one of them where Airflow, too, waits for one alone.

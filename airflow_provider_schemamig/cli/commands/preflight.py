@@ -44,7 +44,7 @@ def preflight(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Claim a generation, check the rows, build what replaces a table, copy what is rewritten. No live table is touched."""
+    """Claim a generation, check the rows, build the tables of replacements, copy the rows of rewrites. No live table is touched."""
     from airflow_provider_schemamig.core import commands
 
     def show(to: Console) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Total:
-    """What all turns brought, and where the last one left the commands."""
+    """The counts of all turns, and the state of the streams after the last one."""
 
     states: tuple[StreamState, ...] = ()
     counts: dict[str, int] = field(default_factory=lambda: {"applied_rows": 0, "applied_batches": 0, "restores": 0})

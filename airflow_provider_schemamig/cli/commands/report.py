@@ -26,7 +26,7 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Tell what a deployment was to do, what it did and how far it is; with --html as a file for mails and tickets. Writes nothing else."""
+    """Tell the plan of a deployment, what it did and how far it is. With --html it is a file for mails and tickets. Writes nothing else."""
     from airflow_provider_schemamig.core import commands
 
     document = commands.deployment_document(open_environment(env), None if generation is None else Generation(generation))

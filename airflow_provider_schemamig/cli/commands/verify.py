@@ -27,7 +27,7 @@ def verify(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Check that tables hold what their schemas say: no stray value, none missing, no rule broken. Exit 1: not so.
+    """Check the tables against their schemas: no stray value, none missing, no rule broken. Exit 1: not so.
 
     Writes nothing, except that --new-rows records how far it got.
     """

@@ -24,7 +24,7 @@ COST_STYLES = {"none": "dim", "instant": "green", "online": "yellow", "rewrite":
 
 
 def show_error(to: Console, error: SchemamigError) -> None:
-    """Print the code, the collection, what is wrong and what to do. Several refusals are numbered, each complete."""
+    """Print the code, the collection, the message and the next action of an error. Several refusals are numbered, each complete."""
     refusals = refusals_of(error)
     if len(refusals) < 2:
         head = "conflict" if isinstance(error, Conflict) else "" if error.retryable else "error"  # Ctrl-C is neither
@@ -141,7 +141,7 @@ def show_pending(to: Console, pending: Sequence[Mapping[str, Any]]) -> None:
 
 
 def hold_text(hold: Mapping[str, Any]) -> Text:
-    """Say until when there is a way back, or that its time is over, and the nodes that keep it open longer (``kept_by``)."""
+    """Say until when there is a way back, or that its time is over. Also name the nodes that keep it open longer (``kept_by``)."""
     before, until, cost = back_to(hold), minute_of(hold["until"]), _cost(hold)
     often = f", run {hold['rollbacks']} times," if hold["rollbacks"] > 1 else ""
     if hold["state"] == "keeping":
@@ -169,7 +169,7 @@ def hold_text(hold: Mapping[str, Any]) -> Text:
 
 
 def _cost(hold: Mapping[str, Any]) -> str:
-    """Return what is kept for it, where that is known: ``, at the cost of about 1.0 kB (airports g2-1a2b; a: x)``."""
+    """Return the cost of a hold, if it is known: ``, at the cost of about 1.0 kB (airports g2-1a2b; a: x)``."""
     if not hold.get("keeps"):
         return ""
     kept = "; ".join(f"{item['collection']}: {', '.join(item['columns']) or item['shard']}" for item in hold["keeps"])

@@ -107,7 +107,7 @@ def show_size(to: Console, document: Mapping[str, Any]) -> None:
 
 
 def show_edit(to: Console, document: Mapping[str, Any]) -> None:
-    """Print what was there and what is there now, uncut: pasting the first goes back."""
+    """Print the row before and after, uncut: pasting the first goes back."""
     changed = f"written as ledger version {document['version']}" if document["changed"] else "nothing to do"
     to.print(Text.assemble((f"{document['collection']} {document['key']}", "cyan"), f"  {changed}"))
     if document["changed"]:

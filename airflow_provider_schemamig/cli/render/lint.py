@@ -45,7 +45,7 @@ def show_findings(to: Console, findings: Sequence[LintFinding]) -> None:
 
 
 def _by_text(findings: Sequence[LintFinding]) -> dict[str, list[LintFinding]]:
-    """Group findings that say the same, so that it is said once."""
+    """Group findings by their text, to say it once."""
     found: dict[str, list[LintFinding]] = {}
     for finding in findings:
         found.setdefault(finding.hit.text, []).append(finding)

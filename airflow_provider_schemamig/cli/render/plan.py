@@ -58,7 +58,7 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
 
 
 def _show_footer(to: Console, stages: Sequence[Explanation]) -> None:
-    """Say how much ``--explain`` has to tell of what is for good, and of whom it breaks."""
+    """Print how many changes are for good, and for how many collections readers or writers break. ``--explain`` tells more of both."""
     for_good = len({(stage.collection, line) for stage in stages for line in stage.irreversible})
     broken = {stage.collection for stage in stages if stage.breaks and stage.collection}  # a stage of several names none
     parts = [(f"{for_good} for good", "red")] if for_good else []
@@ -69,7 +69,7 @@ def _show_footer(to: Console, stages: Sequence[Explanation]) -> None:
 
 
 def show_preflight(to: Console, found: Preflight) -> None:
-    """Print the plan that was claimed, and what to do with it."""
+    """Print the claimed plan, and the commands that approve it and go on with it."""
     show_plan(to, found.report, explain=True)
     if found.generation is None:
         return

@@ -59,7 +59,7 @@ def cluster_view(document: Document) -> RenderableType:
 
 
 def refreshed_view(document: Document) -> RenderableType:
-    """Return what ``schema refresh`` told the others, and whom it woke."""
+    """Return the schema that ``schema refresh`` told the others, and the streams woken by it."""
     text = Text.assemble(
         (document["uri"], "bold"), "  ", (short_hash(document["hash"]), "green"), "  published ", minute_of(document["updated_at"])
     )
@@ -173,7 +173,7 @@ def _some(items: Sequence[str], separator: str) -> str:
 
 
 def show_streams(to: Console, document: Document) -> None:
-    """Print what a turn of ``replicate`` brought, and where it left the streams."""
+    """Print the counts of a turn of ``replicate``, and the state of the streams after it."""
     document = _printable(document)
     to.print(Group(*_streams(document["streams"])))
     counts = [f"{document[name]:,} {words}" for name, words in _COUNTS.items() if document[name]]

@@ -214,7 +214,7 @@ def _deployments(deployments: Sequence[Document]) -> Table:
 
 
 def _answer(item: Document) -> str:
-    """Return who approved the plan, or who rejected it, and why."""
+    """Return the person who approved or rejected the plan, with the reason of a rejection."""
     no = item.get("rejected")
     if no is None:
         return item["approved_by"] or ""

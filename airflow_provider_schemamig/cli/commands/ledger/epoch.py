@@ -8,7 +8,7 @@ from airflow_provider_schemamig.cli.output import Answer, answered, facts
 
 @answered
 def epoch(env: EnvOption, as_json: JsonOption = False) -> Answer:
-    """Show which generation leads, and in which epoch."""
+    """Show the leading generation and its epoch."""
     leader = open_ledger(env).state().leader
     generation, number = (leader.generation, leader.epoch) if leader is not None else (None, 0)
     return facts({"generation": generation, "epoch": number})

@@ -30,7 +30,7 @@ def rebuild(
     ] = None,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Rebuild a ledger that was lost without a backup, from the tables and the release that the environment was at."""
+    """Rebuild a ledger that was lost without a backup, from the tables and the environment's release."""
     from airflow_provider_schemamig.core import commands
 
     root = open_environment(env)
