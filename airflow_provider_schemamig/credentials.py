@@ -176,7 +176,7 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 
 def blank_own(text: str) -> str:
-    """Blank what looks like a credential in a text that we or a person wrote.
+    """Blank what looks like a credential in our own texts and those of people.
 
     A colon alone assigns nothing here: columns have names like ``token``, and sentences have colons.
     """
@@ -194,7 +194,7 @@ def blank_typed(text: str) -> str:
 
 
 def blank_reason(text: str) -> str:
-    """Return the same of a sentence that is kept for others to read, where a colon assigns, too: ``password: hunter2``.
+    """Return the same of a sentence for others to read; here a colon assigns, too: ``password: hunter2``.
 
     What follows a word for how a token is given is one, whatever the word: ``token: Bearer hunter2``.
     """
@@ -208,7 +208,7 @@ def holds_key(text: str) -> bool:
 
 
 def _blank_values(pattern: re.Pattern[str], text: str) -> str:
-    """Blank each value, within its quotes, that stands behind a name and what is between them."""
+    """Blank the value of each name in the text, within its quotes."""
 
     def blanked(match: re.Match[str]) -> str:
         quotes = match[3][0] if match[3][0] in "'\"" else ""
@@ -223,13 +223,13 @@ def holds_userinfo(uri: str) -> bool:
 
 
 def blank_uri(uri: str) -> str:
-    """Blank the user and whatever else looks like a credential in a text that was meant to be one URI."""
+    """Blank the user, and all that looks like a credential, in a text meant as one URI."""
     return blank(_USER_OF_URI.sub(rf"\1{BLANK}@", uri))
 
 
 def address_faults(options: Mapping[str, str], scheme: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with the addresses that a client of this scheme gets from the options or the process's environment; without
-    values."""
+    """Yield the faults of the addresses in the options, and in those variables of the environment that a client of this scheme reads;
+    without values."""
     prefix = _ENVIRONMENT.get(scheme, "-")
     around = {name: value for name, value in environment.items() if name.startswith(prefix)}
     for name, value in (*around.items(), *options.items()):

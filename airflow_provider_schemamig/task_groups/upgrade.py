@@ -127,7 +127,7 @@ def _leader_tasks(
         task_id="cutover_and_commit", plan_task_id=planned, seal_seconds=seal_seconds, trigger_rule=_AFTER_MAPS, **claimed
     )
     cleanup = CleanupOperator(task_id="cleanup", **claimed)
-    # The last task decides the state of the run: a failed clean-up is harmless, a failed or skipped commit is not.
+    # The last task decides the state of the run: a failed cleanup is harmless, a failed or skipped commit is not.
     contract = ContractOperator(
         task_id="contract",
         ignore_nodes=ignore_nodes,

@@ -240,6 +240,22 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     assert other == []
 
 
+RELATIVE = re.compile(r"\b(that|which|who|whom|whose|what|where|whoever|whatever)\b", re.IGNORECASE)
+
+
+def test_the_first_sentence_of_a_docstring_has_one_relative_clause_at_most() -> None:
+    """Counted by their words, those in code left out."""
+    twice = []
+    for path in tracked():
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in PRODUCT and not COPIES.search(path.name):
+            for node in nodes_of(path):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                    first = re.split(r"[.;:](?:\s|$)|\n\n", ast.get_docstring(node) or "", maxsplit=1)[0]
+                    if len(RELATIVE.findall(re.sub(r"`[^`]*`", "", first))) > 1:
+                        twice.append(f"{path.relative_to(ROOT)}: {first}")
+    assert twice == []
+
+
 def test_generators_yield_and_say_so() -> None:
     returning = []
     for path in tracked():

@@ -38,12 +38,6 @@ def action_of(column: str) -> str:
     return f"{BACKFILL}:{column}"
 
 
-def filled_column(commit: LogCommit) -> str | None:
-    """Return the column that a batch of a fill of ours filled, as the table called it then; None of any other commit."""
-    kind, _, column = str((commit.about or {}).get("action")).partition(":")
-    return column if kind == BACKFILL else None
-
-
 class Owed(Enum):
     """What the rows of a file still have to get."""
 
@@ -271,7 +265,7 @@ class Replay:
 
     def _owed_by(self, commit: LogCommit, add: RawAction, took: frozenset[Owed]) -> Owed:
         """Return what a new file owes. ``took``: what those owed that were removed for it."""
-        keeps = filled_by(commit) is not None or lays_out(commit)
+        keeps = filled_column(commit) is not None or lays_out(commit)
         if self._fill.made(commit):
             return Owed.FILLED if took <= ALL_ROWS | {Owed.FILLED} and self._knows(commit) else Owed.COMPLETED
         if self._fill.files is not Files.OLDER:
@@ -319,8 +313,8 @@ def _of_all(took: frozenset[Owed]) -> Owed:
     return Owed.COMPLETED
 
 
-def filled_by(commit: LogCommit) -> str | None:
-    """Return the column that a batch of some fill gives its rows values of; all others it leaves as they are."""
+def filled_column(commit: LogCommit) -> str | None:
+    """Return the column that a batch of a fill of ours filled, as the table called it then; None of any other commit."""
     return column_filled(str((commit.about or {}).get("action")))
 
 

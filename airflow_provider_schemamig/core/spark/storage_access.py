@@ -61,17 +61,25 @@ def _s3a(known: Mapping[str, str]) -> dict[str, str]:
     for option, setting in (("timeout", "connection.request.timeout"), ("connect_timeout", "connection.establish.timeout")):
         if (millis := _millis(known.get(option, ""))) is not None:
             settings[f"fs.s3a.{setting}"] = f"{millis}ms"
-    return settings | _proxy(known.get("proxy_url", ""))
+    proxy = _proxy(known.get("proxy_url", ""))
+    return settings | {f"fs.s3a.proxy.{name}": value for name, value in proxy.items()}
 
 
 def _proxy(url: str) -> dict[str, str]:
+    """Return host and port of a proxy, and user and password if it wants them."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if not url or parts.hostname is None:
         return {}
-    settings = {"host": parts.hostname, "port": str(parts.port or (443 if parts.scheme == "https" else 80))}
+    found = {"host": parts.hostname, "port": str(parts.port or (443 if parts.scheme == "https" else 80))}
     if parts.username:
-        settings |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
-    return {f"fs.s3a.proxy.{name}": value for name, value in settings.items()}
+        found |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
+    return found
+
+
+def _times(known: Mapping[str, str], connect: str, read: str) -> dict[str, str]:
+    """Return the time limits under these settings, in milliseconds, which older connectors for Azure and GCS take as a bare number."""
+    given = {connect: _millis(known.get("connect_timeout", "")), read: _millis(known.get("timeout", ""))}
+    return {name: str(millis) for name, millis in given.items() if millis is not None}
 
 
 def _abfs(known: Mapping[str, str]) -> dict[str, str]:
@@ -100,15 +108,27 @@ def _abfs(known: Mapping[str, str]) -> dict[str, str]:
             "account.oauth2.msi.tenant": tenant,
             "account.oauth2.token.file": known["azure_federated_token_file"],
         }
-    return {f"fs.azure.{name}{of}": value for name, value in found.items()}
+    settings = {f"fs.azure.{name}{of}": value for name, value in found.items()}
+    if not account and not settings:
+        return {}  # nothing is said of Azure
+    return settings | _times(known, "fs.azure.http.connection.timeout", "fs.azure.http.read.timeout")
 
 
 def _gcs(known: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that Google's connector and Hadoop's own share. A key file has to lie on every machine of the cluster."""
-    if known.get("google_skip_signature", "").lower() in _TRUE:
-        return {"fs.gs.auth.type": "UNAUTHENTICATED"}
     file = known.get("google_service_account") or known.get("google_application_credentials")
-    return {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE", "fs.gs.auth.service.account.json.keyfile": file} if file else {}
+    settings: dict[str, str] = {}
+    if known.get("google_skip_signature", "").lower() in _TRUE:
+        settings = {"fs.gs.auth.type": "UNAUTHENTICATED"}
+    elif file:
+        settings = {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE", "fs.gs.auth.service.account.json.keyfile": file}
+    if not settings:
+        return {}  # nothing is said of GCS
+    proxy = _proxy(known.get("proxy_url", ""))
+    if proxy:
+        settings["fs.gs.proxy.address"] = f"{proxy['host']}:{proxy['port']}"
+        settings |= {f"fs.gs.proxy.{name}": proxy[name] for name in ("username", "password") if name in proxy}
+    return settings | _times(known, "fs.gs.http.connect-timeout", "fs.gs.http.read-timeout")
 
 
 def _millis(text: str) -> int | None:

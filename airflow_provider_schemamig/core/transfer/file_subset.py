@@ -21,7 +21,7 @@ def scratch(env: EnvironmentRoot, generation: Generation, name: str, head: Head,
     """Yield the URI of a table that holds exactly ``files``, with the schema of ``head``; version 0. It is gone afterwards, the files are
     not.
 
-    What a killed process leaves lies below its generation, whose clean-up takes it away.
+    What a killed process leaves lies below its generation, whose cleanup takes it away.
     """
     with scratch_at(env, f"{SCRATCH}/{generation}/{name}", head, files) as uri:
         yield uri

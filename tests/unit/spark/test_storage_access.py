@@ -105,6 +105,21 @@ CASES: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
         {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE", "fs.gs.auth.service.account.json.keyfile": "/etc/key.json"},
     ),
     "GCS, nobody in particular": ({"google_skip_signature": "true"}, {"fs.gs.auth.type": "UNAUTHENTICATED"}),
+    "Azure, time limits": (
+        {"account_name": "acct", "proxy_url": "http://proxy:3128", "timeout": "30s", "connect_timeout": "2s"},
+        {"fs.azure.http.connection.timeout": "2000", "fs.azure.http.read.timeout": "30000"},
+    ),
+    "GCS, a proxy and times": (
+        {"google_skip_signature": "true", "proxy_url": "http://me:p%40ss@proxy:3128", "timeout": "30s", "connect_timeout": "2s"},
+        {
+            "fs.gs.auth.type": "UNAUTHENTICATED",
+            "fs.gs.proxy.address": "proxy:3128",
+            "fs.gs.proxy.username": "me",
+            "fs.gs.proxy.password": "p@ss",
+            "fs.gs.http.connect-timeout": "2000",
+            "fs.gs.http.read-timeout": "30000",
+        },
+    ),
     "nothing": ({"schemamig.throwaway": "true", "timeout": "5s"}, {}),
 }
 

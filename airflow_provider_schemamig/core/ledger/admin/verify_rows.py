@@ -237,7 +237,7 @@ def _hold_findings(state: State) -> Iterator[LedgerFinding]:
 def _replacement_findings(state: State) -> Iterator[LedgerFinding]:
     """Yield the replacements without a shard, of deployments that may still be promoted.
 
-    Of other deployments a row may outlive its shard until the next clean-up.
+    Of other deployments a row may outlive its shard until the next cleanup.
     """
     for row in state.replacements.values():
         deployment = state.deployments.get(row.generation)
@@ -281,9 +281,9 @@ def _orphan_findings(state: State) -> Iterator[LedgerFinding]:
 
 
 def _is_taken_away_later(state: State, shard: Shard) -> bool:
-    """Return whether contract or a clean-up will remove the shard.
+    """Return whether contract or a cleanup will remove the shard.
 
-    The contract of the hold that keeps it does, or a later clean-up, if the shard was taken back by its own rollback.
+    The contract of the hold that keeps it does, or a later cleanup, if the shard was taken back by its own rollback.
     """
     if shard.retired_by is None:
         return False

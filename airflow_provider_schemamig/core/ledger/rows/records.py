@@ -131,7 +131,7 @@ class Deployment:
     promoted_from: str | None = None
     #: Nobody promotes it unless the gate asks anew and gets a yes.
     rejected: Rejection | None = None
-    #: In whose name a person cancelled it; None also where a clean-up did, or a claim of another plan.
+    #: In whose name a person cancelled it; None also where a cleanup did, or a claim of another plan.
     cancelled_by: str | None = None
 
     @property

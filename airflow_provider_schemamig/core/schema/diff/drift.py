@@ -124,7 +124,7 @@ def keeps_enough(key: str, found: str | None, declared: str) -> bool:
 
 
 def forgets(properties: Mapping[str, str]) -> tuple[Drift, ...]:
-    """Return the table forgets transaction identifiers after a while."""
+    """Return the drift of a table that forgets transaction identifiers after a while; none of any other."""
     if FORGETS not in properties:
         return ()
     return (Drift(f"property {FORGETS}", ABSENT, f"{properties[FORGETS]}, so that schemamig's fence on the table would be forgotten"),)

@@ -22,7 +22,7 @@ _WORDS = {"integral": "an INT", "number": "a number", "null": "NULL"}
 
 @functools.cache
 def operators() -> dict[type[exp.Expr], str]:
-    """Return the operators of one or two operands by the parser's class."""
+    """Return the operators of one or two operands by the parser's class; OR and ILIKE take what AND and LIKE do."""
     from sqlglot import exp
 
     two: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV"}
@@ -40,7 +40,7 @@ def operand_faults(parsed: exp.Expr, kind: Kind, fields: Fields) -> Iterator[str
         operator, left = known[type(node)], kind(node.this)
         right = kind(node.expression) if isinstance(node, exp.Binary) else ""
         if left is not None and right is not None and not takes(operator, left, right):
-            yield f"Spark has no {_written(operator)} of {article(left)}{f' and {article(right)}' if right else ''}"
+            yield f"Spark has no {_written(node, operator)} of {article(left)}{f' and {article(right)}' if right else ''}"
     yield from _condition_faults(parsed, kind)
     yield from _index_faults(parsed, kind, fields)
     yield from _choice_faults(parsed, kind)
@@ -60,8 +60,10 @@ def result_of(node: exp.Expr, kind: Kind) -> str | None:
     return "number" if given and given <= NUMBERS else None
 
 
-def _written(operator: str) -> str:
-    return "-" if operator == "negative" else operator
+def _written(node: exp.Expr, operator: str) -> str:
+    from sqlglot import exp
+
+    return node.key.upper() if isinstance(node, exp.Or | exp.ILike) else "-" if operator == "negative" else operator
 
 
 def _condition_faults(parsed: exp.Expr, kind: Kind) -> Iterator[str]:

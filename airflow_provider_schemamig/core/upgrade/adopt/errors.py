@@ -61,7 +61,7 @@ class TableNotLive(Refusal):
         if self.adopted:
             return "It can be adopted again when `schemamig contract` has ended what keeps it: `schemamig status` shows until when."
         return (
-            "`schemamig contract`, or the clean-up after an upgrade, deletes it; `schemamig status` shows the holds. If you want its rows, "
+            "`schemamig contract`, or the cleanup after an upgrade, deletes it; `schemamig status` shows the holds. If you want its rows, "
             f"copy them before that (CREATE TABLE ... AS SELECT * FROM delta.`{self.uri}`), and adopt the copy."
         )
 

@@ -63,7 +63,7 @@ def remove_scratch(env: EnvironmentRoot, generation: Generation) -> None:
 def _ended_since(leader: LeaderView) -> list[Generation]:
     """Return the generations since the last release before this one; some of them may have left nothing else.
 
-    The clean-up of that release took care of those before it.
+    The cleanup of that release took care of those before it.
     """
     earlier = [known for known in leader.state.deployments.values() if known.generation < leader.generation]
     last = max((known.generation for known in earlier if known.state is DeploymentState.COMMITTED), default=0)
@@ -77,7 +77,7 @@ def _copied(leader: LeaderView) -> list[Shard]:
 
 
 def remove_shards(leader: LeaderWriter, shards: Sequence[Shard]) -> None:
-    """Remove the files, and after them the rows: a crash in between is found and finished by the next clean-up."""
+    """Remove the files, and after them the rows: a crash in between is found and finished by the next cleanup."""
     deleted = delete_tables(leader.env, leader.state, shards, "cleanup", leader.listen)
     leader.results += deleted.results
     leader.notes += deleted.notes

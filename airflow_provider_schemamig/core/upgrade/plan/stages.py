@@ -181,6 +181,6 @@ union({stage.kind: stage for stage in get_args(Stage)})
 
 #: Kinds a plan lists, in the order they run.
 PLAN_KINDS = ("settle", "end_hold", "build", "copy", "create", "expand", "change", "seal", "cutover", "commit", "contract", "retire")
-#: Kinds that only a run reports: refilling, following and checking a copy, work of online changes, clean-up, the steps of a rollback.
+#: Kinds that only a run reports: refilling, following and checking a copy, work of online changes, cleanup, the steps of a rollback.
 RUN_KINDS = ("fill", "tail", "digest", "validate", "backfill", "cluster", "cleanup", "revert", "unseal", "undo", "rollback", "compact")
 STAGE_KINDS = PLAN_KINDS + RUN_KINDS

@@ -121,7 +121,7 @@ def _check_not_taken_back(state: State, request: Claim) -> None:
     """Raise WrongState for a claim whose deployment was rolled back or cancelled, or is about to be: a retry does not do again what a
     person took back.
 
-    What a clean-up cancelled, because a later deployment went past it, or a claim of another plan did may be claimed again.
+    What a cleanup cancelled, because a later deployment went past it, or a claim of another plan did may be claimed again.
     """
     own = [deployment for deployment in state.deployments.values() if deployment.claim_id == request.claim_id]
     newest = max((deployment.generation for deployment in own), default=None)

@@ -28,7 +28,7 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 
 #: Commits (``Tag.action``) after which a table is not the one that the release of before had.
 _RELEASE_ACTIONS = frozenset({"cutover", "revert", "rollback", "seal", "settle", "take_back", "unseal"})
-#: Tasks that end when the ledger knows of all that their generation did to tables. Others (clean-up) say nothing of these.
+#: Tasks that end when the ledger knows of all that their generation did to tables. Others (cleanup) say nothing of these.
 _ENDS = ("cutover", "rollback")
 #: Tasks that tell that a generation led.
 _LED = frozenset({"expand", "change", *_ENDS})

@@ -2,7 +2,7 @@
 
 The one thing that touches a live table before promotion, and only when a person asks for it by name. A pin only lengthens: removed files
 and log entries are kept as long as the table keeps each of them by itself, or longer. Pins are counted: the first of a table writes down
-its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to clean-up. What somebody else
+its settings, the last one that goes puts them back, whoever it is; a generation that dies leaves its pin to cleanup. What somebody else
 sets meanwhile stays, and is raised where a pin asks for more.
 
 The ledger comes first: a pin is written down before the table is raised, and marked as given up before the table is lowered. So all who

@@ -9,7 +9,7 @@ from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, 
 from airflow_provider_schemamig.core.delta.log.commits import commits, null_count
 from airflow_provider_schemamig.core.delta.log.files import active_files
 from airflow_provider_schemamig.core.delta.names import stored_field
-from airflow_provider_schemamig.core.online.unfilled import filled_by, lays_out
+from airflow_provider_schemamig.core.online.unfilled import filled_column, lays_out
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY
 from airflow_provider_schemamig.core.transfer.file_subset import rows_in_files
 from airflow_provider_schemamig.core.upgrade.verify.table import VerifiedTable
@@ -63,7 +63,7 @@ class _Trail:
 
     def _follow(self, commit: LogCommit, add: RawAction, values: set[str | None]) -> None:
         """Follow a file that was made of others with these ``values``."""
-        path, filled = file_id(add)[0], filled_by(commit)
+        path, filled = file_id(add)[0], filled_column(commit)
         if filled == self._called:
             known = (commit.about or {}).get("generation") in self._table.state.deployments
             if commit.version < self._began and known and self._default is not None:

@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.delta.names import physical_name, stored_field
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SchemaEntry
 from airflow_provider_schemamig.core.names import ColumnPath
-from airflow_provider_schemamig.core.online.unfilled import Past, filled_by, lays_out
+from airflow_provider_schemamig.core.online.unfilled import Past, filled_column, lays_out
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import DEFAULT_KEY, MAPPING_MODE
 from airflow_provider_schemamig.core.schema.diff.renames import is_outdated, is_stand_in, stands_in_for
 from airflow_provider_schemamig.core.schema.model import walk
@@ -204,7 +204,7 @@ def _without_value(table: VerifiedTable, added: _Added) -> list[File]:
         if commit.metadata is not None:
             hidden = not _has_default(stored_field(_schema_of(commit), added.physical))
         gone = {file_id(remove)[0] for remove in commit.removes}
-        copies, fills = not gone.isdisjoint(owed), filled_by(commit) == added.called
+        copies, fills = not gone.isdisjoint(owed), filled_column(commit) == added.called
         lacks = commit.version <= added.began and hidden and not gone and not past.is_used_at(commit.version)
         owed -= gone
         for add in commit.adds:
@@ -335,11 +335,11 @@ def _filled(table: VerifiedTable, swapped: _Swapped) -> frozenset[str]:
                 filled = {identity[0] for identity in active_files(table.store, aside)}
                 break
             aside = version
-        if filled_by(commit) is not None or lays_out(commit):
+        if filled_column(commit) is not None or lays_out(commit):
             seen.append(commit)
-    begin = next((_begin_of(commit) for commit in seen if filled_by(commit) == swapped.shadow), None)
+    begin = next((_begin_of(commit) for commit in seen if filled_column(commit) == swapped.shadow), None)
     for commit in reversed(seen):
-        own = filled_by(commit) == swapped.shadow and _begin_of(commit) == begin
+        own = filled_column(commit) == swapped.shadow and _begin_of(commit) == begin
         gone = {file_id(remove)[0] for remove in commit.removes}
         if own or (gone and gone <= filled):
             filled |= {file_id(add)[0] for add in commit.adds}

@@ -80,6 +80,12 @@ def test_a_check_is_taken_where_rows_can_be_written(check: str, works: bool) -> 
     assert (fault is None) == (works or check in TOLD_BY_SPARK_ALONE), fault
 
 
+@pytest.mark.parametrize(("check", "operator"), [("1 OR true", "OR"), ("1 AND true", "AND"), ("-'a' > 0 OR -true", "-")])
+def test_a_fault_names_the_operator_as_it_is_written(check: str, operator: str) -> None:
+    fault = check_fault(canonical_text(check), table(COLUMNS).fields)
+    assert fault is not None and fault.startswith(f"Spark has no {operator} of ")
+
+
 @pytest.mark.parametrize(
     "check",
     [
