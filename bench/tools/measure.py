@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+#: As wherever it is installed: a shell that forbids byte code would have all modules compiled by each command.
+_BYTE_CODE = {"PYTHONDONTWRITEBYTECODE": ""}
 _CHILD = str(Path(__file__).with_name("child.py"))
 
 
@@ -30,7 +32,7 @@ def run(command: Sequence[str], expect: Sequence[int] = (0,), env: dict[str, str
     done = subprocess.run(
         [sys.executable, "-I", "-S", _CHILD, str(write), *command],
         capture_output=True,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, **_BYTE_CODE, **(env or {})},
         pass_fds=[write],
         text=True,
         check=False,

@@ -33,7 +33,6 @@ from airflow_provider_schemamig.core.storage.location import (
     spark_uri,
     with_account,
 )
-from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.receipt import WriteReceipt
 from airflow_provider_schemamig.core.storage.store import (
     CONFIRM_SECONDS,
@@ -61,7 +60,6 @@ __all__ = [
     "NotOurPlace",
     "ObjectExists",
     "ObjectMissing",
-    "ObjectStore",
     "PutIfAbsentIgnored",
     "ReadStore",
     "StorageForbidden",

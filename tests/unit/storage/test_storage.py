@@ -23,7 +23,6 @@ from airflow_provider_schemamig.core.storage import (
     Location,
     ObjectExists,
     ObjectMissing,
-    ObjectStore,
     PutIfAbsentIgnored,
     StorageForbidden,
     StorageFull,
@@ -36,6 +35,7 @@ from airflow_provider_schemamig.core.storage import (
     open_store,
     probe_put_if_absent,
 )
+from airflow_provider_schemamig.core.storage.objects import ObjectStore
 
 NO_OPTIONS = StorageOptions()
 DEAD_S3 = {

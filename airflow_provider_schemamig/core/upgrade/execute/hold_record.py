@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from airflow_provider_schemamig.core.ledger.rows import HeldTable, Intent
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.names import ColumnPath, ShardId
-from airflow_provider_schemamig.core.release.merge.chain import Evolve, Remove, Replace, RewriteStep
+from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.changes import ChangeType, DropColumn
 from airflow_provider_schemamig.core.schema.diff.renames import net_renames
 from airflow_provider_schemamig.core.schema.paths import path_in_files, translate
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
 Names = Mapping[ColumnPath, str]
 
@@ -36,14 +35,13 @@ def evolved_table(state: State, stages: Sequence[s.Stage], step: Evolve, *, befo
     )
 
 
-def sealed_tables(state: State, plan: Plan, seals: Mapping[ShardId, Intent]) -> Iterator[HeldTable]:
+def retired_tables(state: State, stages: Sequence[s.Retire], seals: Mapping[ShardId, Intent]) -> Iterator[HeldTable]:
     """Yield the held tables of what is replaced, rewritten and removed."""
-    for step in plan.target.steps:
-        if isinstance(step, Replace | RewriteStep | Remove) and step.old.name in state.objects:
-            entry = state.entry(step.old.name)
-            seal = seals.get(entry.shard)
-            before = seal.base_version if seal is not None else None
-            yield HeldTable(step.old.name, entry.schema_id, entry.shard, state.shards[entry.shard].table_id, before)
+    for stage in stages:
+        entry = state.entry(stage.collection)
+        seal = seals.get(entry.shard)
+        before = seal.base_version if seal is not None else None
+        yield HeldTable(stage.collection, entry.schema_id, entry.shard, state.shards[entry.shard].table_id, before)
 
 
 def _drops(stages: Sequence[s.Stage]) -> Iterator[ColumnPath]:

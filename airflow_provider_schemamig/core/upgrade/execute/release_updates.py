@@ -28,7 +28,7 @@ from airflow_provider_schemamig.core.release.merge.chain import Create, Evolve, 
 from airflow_provider_schemamig.core.schema.fingerprint import fingerprint
 from airflow_provider_schemamig.core.schema.model import Declaration
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView
-from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, sealed_tables
+from airflow_provider_schemamig.core.upgrade.execute.hold_record import evolved_table, retired_tables
 from airflow_provider_schemamig.core.upgrade.execute.rename_swaps import PlannedSwap
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import uses_kept
@@ -103,7 +103,7 @@ def _held(leader: LeaderView, state: State, evolved: Sequence[EvolvedTable], sea
         evolved_table(state, leader.plan.evolution(item.step, state).stages, item.step, before=item.before, names=item.stored_names)
         for item in evolved
     ]
-    return [*found, *sealed_tables(state, leader.plan, {intent.shard: intent for intent in seals})]
+    return [*found, *retired_tables(state, leader.plan.of_kind(s.Retire), {intent.shard: intent for intent in seals})]
 
 
 def _evolved(leader: LeaderView, state: State, item: EvolvedTable) -> list[Update]:

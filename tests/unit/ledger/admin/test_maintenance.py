@@ -20,7 +20,7 @@ from airflow_provider_schemamig.core.ledger.leadership import Leadership
 from airflow_provider_schemamig.core.ledger.rows import Object
 from airflow_provider_schemamig.core.ledger.store import Drop, LedgerReader, LedgerWriter, Put
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Generation
-from airflow_provider_schemamig.core.storage import ObjectStore
+from airflow_provider_schemamig.core.storage.objects import ObjectStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from tests.support.bytes import tree
 from tests.unit.ledger.samples import LOG, append_raw, counter, elsewhere, leader, sound_environment
