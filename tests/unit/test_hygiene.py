@@ -173,6 +173,19 @@ def test_links_of_the_docs_lead_somewhere() -> None:
     assert dead == []
 
 
+def test_files_that_the_docs_name_are_there() -> None:
+    """A path is judged by its end: docs leave out the folders that their reader knows."""
+    known = {f"/{path.relative_to(ROOT)}" for path in tracked()}
+    gone = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in tracked()
+        if path.suffix == ".md"
+        for name in re.findall(r"`([a-z_][a-z_/]*\.(?:py|txt|tsv|toml|sh))`", text_of(path))
+        if not any(found.endswith(f"/{name}") for found in known)
+    }
+    assert gone == set()
+
+
 def _anchors(text: str) -> set[str]:
     headings = (re.sub(r"[^\w\- ]", "", found.lower()).replace(" ", "-") for found in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
     return {*re.findall(r'<a id="([^"]+)"', text), *headings}
