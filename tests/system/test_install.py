@@ -59,6 +59,24 @@ def test_install_there_is_a_line_for_each_step() -> None:
     assert [line.split()[:2] for line in _install_lines()] == [["pip", "wheel"], ["pip", "install"], ["schemamig", "jars"]]
 
 
+@pytest.mark.skipif(shutil.which("javac") is None, reason="what javac makes of it is the yardstick")
+def test_without_javac_the_log_store_is_compiled_by_ecj_to_the_same_class(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for program in ("java", "env", "sh", "bash"):
+        (tmp_path / "bin" / program).symlink_to(Path(shutil.which(program) or program).resolve())
+    elsewhere = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "JDK_HOME")}
+    made = {}
+    for compiler, path in (("javac", os.environ["PATH"]), ("ecj", str(tmp_path / "bin"))):
+        folder = tmp_path / compiler
+        code = f"from pathlib import Path; from ops.log_store.build import build; build(Path({str(folder)!r}))"
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**elsewhere, "PATH": path, "PYTHONPATH": str(ROOT)}, check=True)
+        asked = ["javap", "-private", "-cp", str(folder / "schemamig-log-store.jar"), "schemamig.ConditionalLogStore"]
+        members = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        # Each compiler has helpers of its own for lambdas.
+        made[compiler] = {line.strip() for line in members.splitlines() if "lambda$" not in line and not line.startswith("Compiled from")}
+    assert made["ecj"] == made["javac"] and any("write(" in line for line in made["ecj"])
+
+
 def _install_lines() -> list[str]:
     section = (ROOT / "README.md").read_text().split("## Install\n")[1]
     return [line.split("  #")[0].strip() for line in section.split("```")[1].strip().splitlines()]
