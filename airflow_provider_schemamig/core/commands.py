@@ -63,10 +63,8 @@ if TYPE_CHECKING:
         contract,
         cutover,
         expand,
-        go_through,
         promote,
         rollback,
-        upgrade,
     )
     from airflow_provider_schemamig.core.upgrade.tasks.read_only import (
         approved,
@@ -82,6 +80,7 @@ if TYPE_CHECKING:
         tail,
         to_change,
     )
+    from airflow_provider_schemamig.core.upgrade.tasks.upgrade import go_through, upgrade
     from airflow_provider_schemamig.core.upgrade.verify.verify import verify_environment
     from airflow_provider_schemamig.core.upgrade.verify.watch_keys import watch_keys
 
@@ -115,7 +114,7 @@ _HOMES = {
     "follow": ("replication.replicate", "follow"),
     "followed": ("upgrade.tasks.read_only", "followed"),
     "force": ("upgrade.context.controls", "force"),
-    "go_through": ("upgrade.tasks.leader", "go_through"),
+    "go_through": ("upgrade.tasks.upgrade", "go_through"),
     "history_document": ("upgrade.documents.history", "history_document"),
     "init_release": ("release.authoring.scaffold", "init"),
     "last_failure": ("upgrade.documents.history", "last_failure"),
@@ -164,7 +163,7 @@ _HOMES = {
     "to_change": ("upgrade.tasks.read_only", "to_change"),
     "unmanage": ("upgrade.drift.unmanage", "unmanage"),
     "unpin": ("upgrade.tables.pins", "unpin"),
-    "upgrade": ("upgrade.tasks.leader", "upgrade"),
+    "upgrade": ("upgrade.tasks.upgrade", "upgrade"),
     "upgrade_ledger": ("upgrade.ledger_format", "upgrade_ledger"),
     "verified_jars": ("spark.jars", "verified"),
     "verify_environment": ("upgrade.verify.verify", "verify_environment"),

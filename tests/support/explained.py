@@ -39,10 +39,10 @@ from airflow_provider_schemamig.core.upgrade.plan import stages as s
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions, physical_after
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import is_in_place, table_store
 from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View
-from airflow_provider_schemamig.core.upgrade.plan.stage_list import stages
+from airflow_provider_schemamig.core.upgrade.plan.stage_list import Checks, stages
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, Preflight
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan
-from airflow_provider_schemamig.core.upgrade.tasks import leader
+from airflow_provider_schemamig.core.upgrade.tasks import upgrade as tasks
 from airflow_provider_schemamig.core.upgrade.tasks.read_only import preflight
 
 #: What says of a commit that it changed more than rows.
@@ -66,7 +66,7 @@ class ExplainedRuns:
         self._settled: dict[tuple[str, Generation], tuple[View, Planned]] = {}
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        go_through, settle = leader.go_through, recovery.settle
+        go_through, settle = tasks.go_through, recovery.settle
 
         def reported(looks: Callable[..., Preflight]) -> Callable[..., Preflight]:
             @functools.wraps(looks)
@@ -95,9 +95,9 @@ class ExplainedRuns:
             if is_open:
                 self._look(writer)
 
-        patch.setattr(leader, "preflight", reported(preflight))
+        patch.setattr(tasks, "preflight", reported(preflight))
         patch.setattr(alter, "preflight_plan", reported(preflight_plan))
-        patch.setattr(leader, "go_through", checked)
+        patch.setattr(tasks, "go_through", checked)
         patch.setattr(alter, "go_through", checked)
         patch.setattr(expand, "settle", settled)
 
@@ -129,7 +129,9 @@ def check_derived(report: PlanReport) -> None:
     """Compare a plan's stages with those that are derived without what the planner asks besides."""
     plan, state = report.plan, report.view.state
     holds = [state.holds[found] for found in sorted(plan.ends)] if state is not None else []
-    derived = stages(plan.target, state, holds)
+    checks = Checks()
+    checks.is_settling = lambda: report.view.only_settles  # type: ignore[method-assign]
+    derived = stages(plan.target, state, holds, checks)
     assert derived == plan.stages, f"derived {derived}, planned {plan.stages}"
 
 

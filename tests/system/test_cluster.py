@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.lake import append, rows
 from tests.support.processes import drivers, wait_until
 from tests.support.product import Product
-from tests.support.spark.connect import connect_server, kill_server
+from tests.support.spark.connect import connect_server, hold_server, kill_server
 from tests.support.spark.standalone import Cluster, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(3400)]
@@ -113,8 +113,9 @@ class Lake:
         shard = state.shard_of(CollectionName("events"))
         return read_head(table_store(self.env, state, shard.shard)).sealed_for is not None
 
-    def upgrade(self, spark: str) -> subprocess.Popen[str]:
+    def upgrade(self, spark: str, *options: str) -> subprocess.Popen[str]:
         command = [SCHEMAMIG, "upgrade", "--env", str(self.folder / "lake"), "--release", str(self.release), "--spark", spark, "--json"]
+        command += options
         return subprocess.Popen(command, env=os.environ | self.environment, stdout=PIPE, text=True)
 
     def check(self, written: int) -> None:
@@ -296,3 +297,20 @@ def test_a_connect_server_that_is_started_anew_during_an_upgrade_is_tried_again(
             assert json.loads(out)["error"]["code"] == "spark_unavailable", out
             ended(lake.upgrade(url), time.monotonic())
     lake.check(0)
+
+
+def test_a_connect_server_that_hangs_after_the_seal_keeps_writers_out_no_longer_than_they_may_wait(tmp_path: Path) -> None:
+    lake = Lake.make(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with writing(lake, 0.2) as writer:
+        with connect_server(tmp_path / "first", master="local[2]") as url:
+            upgrade = lake.upgrade(url, "--seal-seconds", "20")
+            wait_until(lake.is_sealed, 300, pause_seconds=0.01)
+            hold_server(url, on=False)
+            wait_until(lambda: not lake.is_sealed(), 30)
+            out, _ = upgrade.communicate(timeout=60)
+            assert (upgrade.returncode, json.loads(out)["error"]["code"]) == (CONFLICT, "seal_expired"), out
+        with connect_server(tmp_path / "second", master="local[2]") as url:
+            ended(lake.upgrade(url), time.monotonic())
+    lake.check(writer.written)

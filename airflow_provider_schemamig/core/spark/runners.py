@@ -33,6 +33,8 @@ __all__ = ["ConnectRunner", "EmbeddedRunner", "Job", "JobRunner", "SubmitRunner"
 
 _CONNECT_PORT = 15002
 _PROBE_SECONDS = 3.0
+#: A server whose machine is gone, or hangs, says nothing for ever: it is asked for a sign of life, and counts as lost without one.
+_KEEPALIVE = {"grpc.keepalive_time_ms": 20_000, "grpc.keepalive_timeout_ms": 20_000}
 #: A process that was killed lets go of its connections a moment before it has ended.
 _ENDING_SECONDS = 1.0
 
@@ -191,11 +193,12 @@ def connect_session(url: str) -> SparkSession:
     _knock(url)
     # Connect's own class and not SparkSession.builder.remote: that refuses where a classic session runs, and turns the process to Connect.
     with quiet_pyspark():
+        from pyspark.sql.connect.client import DefaultChannelBuilder
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         from airflow_provider_schemamig.core.spark.connect_retries import ConnectRetryPolicy
 
-        session = ConnectSession.builder.remote(url).create()
+        session = ConnectSession.builder.channelBuilder(DefaultChannelBuilder(url, list(_KEEPALIVE.items()))).create()
     session.client.set_retry_policies([ConnectRetryPolicy()])
     return session  # type: ignore[return-value]
 

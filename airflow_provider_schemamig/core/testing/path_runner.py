@@ -34,6 +34,7 @@ from airflow_provider_schemamig.core.testing.rows.seeded_random import SeededRan
 from airflow_provider_schemamig.core.testing.workspace import copy_environment, cut, remove, throwaway, tidy
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tasks import leader
+from airflow_provider_schemamig.core.upgrade.tasks import upgrade as tasks
 from airflow_provider_schemamig.exceptions import Refused
 
 
@@ -76,7 +77,7 @@ class PathRunner:
         place = self._place("begin")
         env = throwaway(place)
         with report.phase("initialize"):
-            leader.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
+            tasks.upgrade(env, folder or self.folder([version]), create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             expected = self._with_rows(env, version, dict.fromkeys(declared, ()), report, everything=True)
             view = EnvironmentView(env)
@@ -92,7 +93,7 @@ class PathRunner:
         place = copy_environment(cached.folder, self._place("step"))
         env, writes = _counting(throwaway(place))
         with report.phase("upgrade"):
-            leader.upgrade(env, folder or self.folder([cached.version, version]), jobs=self.jobs)
+            tasks.upgrade(env, folder or self.folder([cached.version, version]), jobs=self.jobs)
         env = throwaway(place)
         with report.phase("contract"):
             leader.contract(env, at_once=True)
@@ -117,8 +118,8 @@ class PathRunner:
             phase = f"interrupted at write {moment + 1} of {writes}"
             with report.phase(phase):
                 with suppress(Crash):
-                    leader.upgrade(_crashing(env, moment), folder, jobs=self.jobs)
-                leader.upgrade(env, folder, jobs=self.jobs)
+                    tasks.upgrade(_crashing(env, moment), folder, jobs=self.jobs)
+                tasks.upgrade(env, folder, jobs=self.jobs)
             self._look(env, self.chain(cached.version, version), cached, report, phase)
             self._roll_back(env, cached, report)
 
@@ -133,7 +134,7 @@ class PathRunner:
                     if last is not None:
                         leader.contract(env, at_once=True)
                     where = folder if is_own and folder is not None else self.folder(self._between(at.version, target))
-                    leader.upgrade(env, where, jobs=self.jobs)
+                    tasks.upgrade(env, where, jobs=self.jobs)
                 last = at
                 at = CachedEnvironment(target, env_folder(env), self._look(env, chain, at, report, "upgrade"), cached.origin)
             assert last is not None  # a path has at least one leg
@@ -145,7 +146,7 @@ class PathRunner:
         place = self._place("fresh")
         env = throwaway(place)
         with report.phase("initialize"):
-            leader.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
+            tasks.upgrade(env, folder or self.release.path, create=True, jobs=self.jobs)
             declared = self.release.declarations(version)
             report.end(check_release(EnvironmentView(env), version, declared, dict.fromkeys(declared, ()), "initialize").findings)
             if cached is not None:

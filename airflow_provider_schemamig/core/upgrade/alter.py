@@ -40,7 +40,8 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.prepare.preflight import PlanReport, check_data, report_on
 from airflow_provider_schemamig.core.upgrade.prepare.prepare import plan_target, preflight_plan
 from airflow_provider_schemamig.core.upgrade.tables.errors import NameOfRelease, NeverDeployed
-from airflow_provider_schemamig.core.upgrade.tasks.leader import contract, go_through
+from airflow_provider_schemamig.core.upgrade.tasks.leader import contract
+from airflow_provider_schemamig.core.upgrade.tasks.upgrade import go_through
 from airflow_provider_schemamig.exceptions import SchemamigError
 
 

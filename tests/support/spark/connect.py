@@ -26,6 +26,11 @@ def kill_server(url: str) -> None:
     _running.pop(url).wait()
 
 
+def hold_server(url: str, *, on: bool) -> None:
+    """As a machine that hangs: its connections stay, and nothing of it answers until it goes ``on``."""
+    os.killpg(_running[url].pid, signal.SIGCONT if on else signal.SIGSTOP)
+
+
 def limit_files(url: str, size_bytes: int) -> None:
     """As a disk that is full: no file of the server may grow beyond this from now on."""
     resource.prlimit(_running[url].pid, resource.RLIMIT_FSIZE, (size_bytes, size_bytes))

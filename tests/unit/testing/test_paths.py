@@ -23,6 +23,7 @@ from airflow_provider_schemamig.core.testing.rehearse import Rehearsal
 from airflow_provider_schemamig.core.testing.results import PathKind, PathVerdict, UpgradePath
 from airflow_provider_schemamig.core.testing.rows.table_rows import append_rows
 from airflow_provider_schemamig.core.upgrade.tasks import leader
+from airflow_provider_schemamig.core.upgrade.tasks import upgrade as tasks
 from airflow_provider_schemamig.exceptions import SchemamigError
 from tests.support.bytes import tree
 from tests.support.tables import foreign
@@ -62,7 +63,7 @@ def test_every_path(folder: Path, tmp_path: Path) -> None:
 def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def crashes(name: str, seed: int) -> list[str]:
         seen: list[str] = []
-        real = leader.upgrade
+        real = tasks.upgrade
 
         def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
             try:
@@ -72,7 +73,7 @@ def test_the_moment_of_the_crash_depends_on_the_seed_alone(small: Path, tmp_path
                 raise
 
         with monkeypatch.context() as patch:
-            patch.setattr(leader, "upgrade", upgrade)
+            patch.setattr(tasks, "upgrade", upgrade)
             take(Rehearsal(**{**vars(rehearsed(small, tmp_path / name)), "seed": seed}), "step[1.0.0..1.1.0]")
         return seen
 
@@ -143,7 +144,7 @@ BROKEN: dict[str, tuple[Callable[[Environment], None], set[str]]] = {
 @pytest.mark.parametrize("case, path", [*((case, "step[1.0.0..1.1.0]") for case in BROKEN), ("rows lost", "direct[1.0.0..1.1.0]")])
 def test_an_upgrade_that_does_too_much(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, path: str) -> None:
     harm, expected = BROKEN[case]
-    real = leader.upgrade
+    real = tasks.upgrade
 
     def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
         done = real(env, *arguments, **options)
@@ -151,7 +152,7 @@ def test_an_upgrade_that_does_too_much(small: Path, tmp_path: Path, monkeypatch:
             harm(env)
         return done
 
-    monkeypatch.setattr(leader, "upgrade", upgrade)
+    monkeypatch.setattr(tasks, "upgrade", upgrade)
     assert {cause for _, cause in causes(take(rehearsed(small, tmp_path), path))} == expected
 
 
@@ -174,7 +175,7 @@ def test_a_rollback_that_does_nothing(small: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, dead = leader.upgrade, set[str]()
+    real, dead = tasks.upgrade, set[str]()
 
     def upgrade(env: Environment, *arguments: Any, **options: Any) -> Any:
         if env.location.uri in dead:
@@ -185,7 +186,7 @@ def test_an_upgrade_that_cannot_be_run_again(small: Path, tmp_path: Path, monkey
             dead.add(env.location.uri)
             raise
 
-    monkeypatch.setattr(leader, "upgrade", upgrade)
+    monkeypatch.setattr(tasks, "upgrade", upgrade)
     found = rehearsed(small, tmp_path)
     assert causes(take(found, "step[1.0.0..1.1.0]")) == {("interrupted", "error")}
     assert take(found, "direct[1.0.0..1.1.0]")[0].verdict is PathVerdict.PASSED

@@ -238,6 +238,14 @@ def plan_of(env: EnvironmentRoot, deployment: Deployment) -> Plan:
     return known[deployment.plan_digest]
 
 
+def only_settles(env: EnvironmentRoot, state: State) -> bool:
+    """Return whether a deployment leads, not committed, that brings neither a release nor an ``alter``: it settles what others left."""
+    if not state.is_promoted or state.leader is None:
+        return False
+    deployment = state.deployments[state.leader.generation]
+    return deployment.source == deployment.target and not plan_of(env, deployment).target.steps
+
+
 def check_named(state: State, plan: Plan, collections: Iterable[str]) -> None:
     """Raise UnknownCollection for names that neither the environment nor the plan has: a task for them would do nothing."""
     ours = {*state.objects, *(stage.collection for stage in plan.stages)}

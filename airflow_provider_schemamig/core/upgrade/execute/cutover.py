@@ -30,11 +30,12 @@ from airflow_provider_schemamig.core.names import CollectionName, ShardId
 from airflow_provider_schemamig.core.progress import Event
 from airflow_provider_schemamig.core.release.merge.chain import Evolve
 from airflow_provider_schemamig.core.schema.diff.drift import live_differences
+from airflow_provider_schemamig.core.spark.bounded import BoundedRunner
 from airflow_provider_schemamig.core.spark.runners import JobRunner
 from airflow_provider_schemamig.core.transfer.errors import Paused
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, unless_paused
-from airflow_provider_schemamig.core.upgrade.errors import DriftFound, ShardMissing, SourceTouched, WrongState
+from airflow_provider_schemamig.core.upgrade.errors import DriftFound, SealExpired, ShardMissing, SourceTouched, WrongState
 from airflow_provider_schemamig.core.upgrade.execute.expand import expand_transition, not_expanded
 from airflow_provider_schemamig.core.upgrade.execute.online_schedule import expanded, is_changed, online_schedule_of
 from airflow_provider_schemamig.core.upgrade.execute.release_updates import EvolvedTable, updates_of
@@ -82,7 +83,9 @@ from airflow_provider_schemamig.exceptions import SchemamigError
 def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[], JobRunner]) -> None:
     """Follow, seal, catch up, rename, commit."""
     leader.listen(Event("cutover", note="looking at what is to be sealed and renamed"))
-    left = take_back_swaps(leader, jobs)  # of a run that died, as its seals: nobody is to wait for our digests
+    if leader.plan.of_kind(s.Copy) or fills_of(leader) or any(stage.swaps for stage in leader.stages(s.CutOver)):
+        unseal_all(leader, held_seals(leader))  # of a run that died: nobody is to wait for our digests, nor for a Spark
+    left = take_back_swaps(leader, jobs)
     evolved = _check_expanded(leader)  # made once: what of it others change later, the tables' own commits refuse
     swaps = Swaps(leader, jobs, tuple(item.swap for item in evolved if item.swap is not None), left)
     to_seal = [stage for stage in stages if isinstance(stage, s.Seal)]
@@ -90,13 +93,13 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
     allow = unless_paused(leader, "cutover")
     seals = _announced(leader, to_seal, allow)
     shards = {intent.shard for intent in seals}
-    sealed, sealed_at = time.monotonic(), pendulum.now("UTC")
+    sealed, sealed_at, in_time = time.monotonic(), pendulum.now("UTC"), _bounded(leader, jobs)
     if seals:
         leader.listen(Event("seal", None, 0, len(seals), note="writers wait from now on"))
     try:
         made = seal_all(leader, seals, lambda collection: seal_name(successor_of(leader, collection)))
-        refill_sealed(leader, jobs, shards, fills)
-        caught_up = catch_up(leader, followed, jobs)
+        refill_sealed(leader, in_time, shards, fills)
+        caught_up = catch_up(leader, followed, in_time)
         check_time(leader, seals)  # before tables get other names
         others = [item.transition for item in evolved if item.transition is not None and item.swap is None]
         moved = commit_transitions(leader, IntentKind.CUTOVER, others, allow)
@@ -115,7 +118,7 @@ def cut_over(leader: LeaderWriter, stages: Sequence[s.Stage], jobs: Callable[[],
         # Do not leave others locked out for the next run's sake, nor for a pause: it seals and swaps again. Killed here, settle does
         # the same.
         unseal_all(leader, seals)
-        unseal_swaps(leader, swaps.held, jobs)
+        unseal_swaps(leader, swaps.held, _bounded(leader, jobs))
         with contextlib.suppress(SchemamigError):
             unseal_leftovers(leader, but=shards)
         raise
@@ -125,8 +128,6 @@ def _follow_until_near(
     leader: LeaderWriter, swaps: Swaps, to_seal: Collection[ShardId], jobs: Callable[[], JobRunner]
 ) -> tuple[list[CaughtUpRewrite], Mapping[CollectionName, float]]:
     """Do all that takes long, while everybody reads and writes; returns the rewrites, and for how long fills may take that run again."""
-    if leader.plan.of_kind(s.Copy) or swaps.all or fills_of(leader):
-        unseal_all(leader, held_seals(leader))
     swaps.wait()
     swaps.fill_until_near()
     complete_copies(leader, jobs)
@@ -135,6 +136,12 @@ def _follow_until_near(
     followed = follow_all(leader, jobs)
     swaps.fill_until_near()
     return followed, warm_up(leader, to_seal, jobs, fills)
+
+
+def _bounded(leader: LeaderView, jobs: Callable[[], JobRunner]) -> Callable[[], JobRunner]:
+    """Return ``jobs`` that are given up once writers have waited for as long as they may: a Spark that hangs must not keep them waiting."""
+    until = time.monotonic() + leader.seal_seconds
+    return lambda: BoundedRunner(jobs(), until, lambda: SealExpired(seconds=leader.seal_seconds))
 
 
 def _to_seal(leader: LeaderWriter, stages: Sequence[s.Seal]) -> Mapping[CollectionName, ShardId]:

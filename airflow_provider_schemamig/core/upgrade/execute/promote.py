@@ -19,7 +19,13 @@ from airflow_provider_schemamig.core.names import Epoch, Generation
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
 from airflow_provider_schemamig.core.times import minute_of
 from airflow_provider_schemamig.core.transfer.throttle import check_not_paused
-from airflow_provider_schemamig.core.upgrade.context.context import CLAIM_ANEW, deployment_of, ends_rollback, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import (
+    CLAIM_ANEW,
+    deployment_of,
+    ends_rollback,
+    only_settles,
+    plan_of,
+)
 from airflow_provider_schemamig.core.upgrade.context.pausing import collections_of
 from airflow_provider_schemamig.core.upgrade.errors import PlanChanged, PlanRejected, WrongState
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
@@ -258,7 +264,7 @@ def _check_plan(env: EnvironmentRoot, state: State, deployment: Deployment, plan
 
 def _check_made_anew(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, again: bool) -> None:
     now = pendulum.now("UTC")
-    view = View(state, read_heads(env, state, again=again), live_nodes(env, now), now)
+    view = View(state, read_heads(env, state, again=again), live_nodes(env, now), now, only_settles=only_settles(env, state))
     planned = build_plan(plan.target, view, HoldOptions(deployment.end_hold, deployment.ignore_nodes))
     raise_refusals(planned.refusals)
     if not planned.plan.still_is(plan, state):

@@ -90,6 +90,8 @@ class View:
     now: pendulum.DateTime
     #: The holds that are not closed, for documents, with what they cost.
     holds: tuple[dict[str, Any], ...] = ()
+    #: The deployment that leads, and is not committed, brings nothing: it only settles what others left.
+    only_settles: bool = False
 
 
 #: Said where nothing but the end of a hold was asked for.
@@ -164,13 +166,13 @@ class _Planner(Checks):
     def _check_open_deployment(self) -> None:
         """Refuse to plan at the environment's own version while a deployment is open, which must finish first.
 
-        One to this version that takes back a rollback which died goes on; another one is an ``alter``.
+        One to this version goes on if it takes back a rollback which died, or only settles; another one is an ``alter``.
         """
         state = self._view.state
         if state is None or not state.intents or self._target.is_deployed or state.leader is None:
             return
         is_back = state.deployments[state.leader.generation].target == self._target.version and begun_rollbacks(state)
-        if state.is_promoted and not is_back:
+        if state.is_promoted and not is_back and not self._view.only_settles:
             self._refusals.append(DeploymentOpen(generation=state.leader.generation))
 
     def _look_for_drift(self) -> None:
@@ -185,6 +187,9 @@ class _Planner(Checks):
                 continue
             found = drift_found(state, name, head)
             self._refusals += [found] if found is not None else []
+
+    def is_settling(self) -> bool:
+        return self._view.only_settles
 
     def admits(self, step: MergedStep) -> bool:
         """Return whether the step's stages can be made; what stands against it is a refusal each."""

@@ -42,6 +42,10 @@ class Checks:
     The planner's ask the live tables and the holds, and collect every refusal.
     """
 
+    def is_settling(self) -> bool:
+        """Return whether a deployment leads that only settles: it has to be taken up though nothing is to be deployed."""
+        return False
+
     def admits(self, step: MergedStep) -> bool:
         """Return whether the step can have stages."""
         return True
@@ -72,7 +76,7 @@ def stages(target: Target, state: State | None, ending: Sequence[Hold] = (), che
 
     Raises what ``checks`` raise: without them the first Refusal of an evolution that cannot be made.
     """
-    found: list[s.Stage] = [*_settle_stages(target, state)]
+    found: list[s.Stage] = [*_settle_stages(target, state, checks)]
     if target.is_deployed:
         ended = frozenset(hold.generation for hold in ending)
         found += [stage for hold in ending for stage in end_of(state, hold)]
@@ -92,7 +96,7 @@ def in_order(found: Iterable[s.Stage]) -> tuple[s.Stage, ...]:
     return tuple(sorted(found, key=place))
 
 
-def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
+def _settle_stages(target: Target, state: State | None, checks: Checks) -> tuple[s.Settle, ...]:
     """Return the stage that takes up the work left open by others.
 
     A compaction at work, or killed, is no reason to deploy anything: it changes no schema, and its next run goes on. A rollback that was
@@ -101,7 +105,7 @@ def _settle_stages(target: Target, state: State | None) -> tuple[s.Settle, ...]:
     if state is None:
         return ()
     names = {intent.collection for intent in state.intents.values() if target.is_deployed or intent.kind is not IntentKind.COMPACT}
-    is_begun = not target.is_deployed and bool(begun_rollbacks(state))
+    is_begun = not target.is_deployed and (bool(begun_rollbacks(state)) or checks.is_settling())
     return (s.Settle(tuple(sorted(names))),) if names or is_begun else ()
 
 

@@ -22,7 +22,7 @@ from airflow_provider_schemamig.core.online.backfill import why_not_filled
 from airflow_provider_schemamig.core.online.errors import CannotBackfill
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import keep_plan, plan_of
+from airflow_provider_schemamig.core.upgrade.context.context import keep_plan, only_settles, plan_of
 from airflow_provider_schemamig.core.upgrade.plan.errors import HoldKeeps
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, open_holds, unclosed_holds
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import read_heads, table_store
@@ -47,7 +47,8 @@ def plan_target(env: EnvironmentRoot, state: State | None, target: Target, holds
     """Return the view of the environment, and the plan made from it to reach ``target``. Writes nothing."""
     now = pendulum.now("UTC")
     costs = () if state is None else tuple(hold_cost_json(env, state, hold) for hold in unclosed_holds(state))
-    view = View(state, read_heads(env, state), live_nodes(env, now) if state is not None else (), now, costs)
+    nodes, settles = ((), False) if state is None else (live_nodes(env, now), only_settles(env, state))
+    view = View(state, read_heads(env, state), nodes, now, costs, settles)
     planned = build_plan(target, view, holds)
     if planned.plan.is_empty:
         return view, planned

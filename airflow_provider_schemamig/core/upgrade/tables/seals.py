@@ -23,11 +23,13 @@ from airflow_provider_schemamig.core.delta.log.head import Head, head_or_none, r
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from airflow_provider_schemamig.core.ledger.rows import IntentKind, SealIntent
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import Put, Update
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, Put, Update
 from airflow_provider_schemamig.core.names import CollectionName, ShardId
+from airflow_provider_schemamig.core.progress import Event, Listener
 from airflow_provider_schemamig.core.release.merge.merged import Replace, RewriteStep
 from airflow_provider_schemamig.core.storage import ReadStore
-from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter
+from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import LeaderView, LeaderWriter, lead
 from airflow_provider_schemamig.core.upgrade.context.pausing import Allow, always
 from airflow_provider_schemamig.core.upgrade.errors import SealExpired
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
@@ -270,6 +272,24 @@ def unseal_all(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
         heads = list(leader.env.each(look, seals))
         _give_up(leader, seals)
         leader.env.for_each(unseal_one, zip(seals, heads, strict=True))
+
+
+def unseal_left(env: EnvironmentRoot, listen: Listener, *, only_expired: bool) -> None:
+    """Unseal the tables that the leader has sealed, if its deployment is not committed; needs no Spark.
+
+    Best effort: of what stands against it the task that comes next tells. A run that is still alive finds its seals lifted and is tried
+    again, so with ``only_expired`` those stay that it may still use.
+    """
+    state = LedgerReader(env).state_or_none()
+    if state is None or state.leader is None or not state.is_promoted:
+        return
+    with contextlib.suppress(SchemamigError):
+        leader = lead(env, state.leader.generation, listen, task="upgrade")
+        now = pendulum.now("UTC")
+        seals = [intent for intent in held_seals(leader) if intent.deadline < now or not only_expired]
+        if seals:
+            listen(Event("unseal", None, 0, len(seals), note="of a run that died: its writers wait"))
+            unseal_all(leader, seals)
 
 
 def _give_up(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:

@@ -5,11 +5,8 @@ Each takes the generation: the plan is stored with it. They may be repeated, rac
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pendulum
@@ -31,7 +28,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     LED,
     LeaderWriter,
     Outcome,
-    StageResult,
     check_named,
     deployment_of,
     keep_fences,
@@ -47,16 +43,13 @@ from airflow_provider_schemamig.core.upgrade.execute.cleanup import clean_up
 from airflow_provider_schemamig.core.upgrade.execute.contract import by_hand_notes, contract_due, due_holds
 from airflow_provider_schemamig.core.upgrade.execute.executors import CHANGE, CUT_OVER, EXPAND, run_stages, until_committed
 from airflow_provider_schemamig.core.upgrade.execute.release_updates import names_of_renamed
-from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import live_places
-from airflow_provider_schemamig.core.upgrade.plan.planner import NO_HOLD_ENDS
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
-from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
 from airflow_provider_schemamig.core.upgrade.prepare.copy import unless_over
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs, without_spark
 from airflow_provider_schemamig.core.upgrade.prepare.refill import refill_stale
 from airflow_provider_schemamig.core.upgrade.rollback.rollback import roll_back
-from airflow_provider_schemamig.core.upgrade.tasks.read_only import check_format, preflight, schema_age
+from airflow_provider_schemamig.core.upgrade.tasks.read_only import schema_age
 from airflow_provider_schemamig.credentials import blank_typed
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -249,91 +242,6 @@ def rollback(
     store_heads(env, live_places(env, state))
     keep_short(ledger, at_end=True)
     return outcome
-
-
-def upgrade(
-    env: EnvironmentRoot,
-    release_dir: Path,
-    *,
-    hold: timedelta = DEFAULT_HOLD,
-    end_hold: bool = False,
-    ignore_nodes: bool = False,
-    claim_id: str | None = None,
-    create: bool = False,
-    seal_seconds: int = SEAL_SECONDS,
-    jobs: Jobs,
-    listen: Listener = silent,
-) -> Outcome:
-    """Return all tasks in order; with ``create`` an environment that is not there is made at head. With ``hold`` zero also contract."""
-    check_format(env, release_dir, HoldOptions(end_hold, ignore_nodes))
-    checked = preflight(
-        env,
-        release_dir,
-        claim_id=claim_id,
-        hold=hold,
-        end_hold=end_hold,
-        ignore_nodes=ignore_nodes,
-        jobs=jobs,
-        create=create,
-        seal_seconds=seal_seconds,
-        listen=listen,
-    )
-    if checked.generation is None:
-        there = Outcome(checked.report.plan.target.source, checked.report.plan.target.version, None, None)
-        if not LedgerReader(env).exists():
-            return there
-        there = replace(there, pending=pending_holds(LedgerReader(env).state()))
-        done = _once_committed("contract", lambda: contract(env, listen=listen), there)
-        is_left = end_hold and any(hold["state"] == "open" for hold in done.pending)
-        return replace(there, stages=done.stages, pending=done.pending, notes=(*done.notes, *((NO_HOLD_ENDS,) if is_left else ())))
-    generation, filled, notes, again = checked.generation, checked.filled, checked.report.plan.notes, checked.took_long
-    del checked  # what it looked at: of 10,000 tables 70 MiB
-    is_anew = claim_id is None
-    return go_through(
-        env, generation, filled, notes, over_rollback=is_anew, again=again, seal_seconds=seal_seconds, jobs=jobs, listen=listen
-    )
-
-
-def go_through(
-    env: EnvironmentRoot,
-    generation: Generation,
-    filled: Sequence[StageResult],
-    notes: Sequence[str],
-    *,
-    over_rollback: bool,
-    again: bool,
-    seal_seconds: int = SEAL_SECONDS,
-    jobs: Jobs,
-    listen: Listener = silent,
-) -> Outcome:
-    """Return all that comes after preflight, in order. ``filled``, ``notes``: what that did and has to say; ``over_rollback``, ``again``:
-    as of ``promote``."""
-    outcomes = [promote(env, generation, over_rollback=over_rollback, again=again, listen=listen)]
-    outcomes.append(expand(env, generation, jobs=jobs, listen=listen))
-    outcomes.append(change(env, generation, jobs=jobs, listen=listen))
-    outcomes.append(cutover(env, generation, seal_seconds=seal_seconds, jobs=jobs, listen=listen))
-    committed = outcomes[-1]
-    outcomes.append(_once_committed("cleanup", lambda: cleanup(env, generation, listen=listen), committed))
-    deployment = deployment_of(LedgerReader(env).state(), generation)
-    if not deployment.hold_seconds:
-        end = functools.partial(contract, env, generation, ignore_nodes=deployment.ignore_nodes, listen=listen)
-        outcomes.append(_once_committed("contract", end, outcomes[-1]))
-    last = outcomes[-1]
-    stages = (*filled, *(stage for outcome in outcomes for stage in outcome.stages))
-    all_notes = tuple(dict.fromkeys((*notes, *(note for outcome in outcomes for note in outcome.notes))))
-    return Outcome(outcomes[0].source, outcomes[0].target, generation, outcomes[0].epoch, stages, last.pending, all_notes)
-
-
-def _once_committed(task: str, run: Callable[[], Outcome], before: Outcome) -> Outcome:
-    """Return the outcome of ``task``, or, if it was refused, a note that says why.
-
-    The environment is at the release by then, so no refusal makes a failure of the upgrade: maintenance does the rest.
-    """
-    try:
-        return run()
-    except SchemamigError as error:
-        note = f"The release is committed; only {task} was not done: {error}"
-        return replace(before, stages=(), notes=(note,))
 
 
 def _led(

@@ -19,6 +19,7 @@ from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.delta.commit.seal import seal, unseal
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.ledger.rows import ShardState
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName, Generation
 from airflow_provider_schemamig.core.progress import Event, silent
 from airflow_provider_schemamig.core.storage import LocalStore, WriteReceipt
@@ -39,7 +40,7 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, append, make_lake, no_spark, rows
 from tests.support.tables import foreign
-from tests.support.upgrades import claimed, deployed, expanded, promoted, refused, releases, same_as_new, whole
+from tests.support.upgrades import claimed, deployed, expanded, make_holds_due, promoted, refused, releases, same_as_new, whole
 
 pytestmark = pytest.mark.some(4, of="take-overs")
 
@@ -373,4 +374,23 @@ def test_no_contract_in_the_middle_of_a_rollback(lake: Lake) -> None:
         commands.contract(lake.env, at_once=True)
     commands.rollback(lake.env)
     assert lake.version == "1.0.0"
+    whole(lake)
+
+
+@pytest.mark.parametrize("moment", range(1, 20))
+def test_an_upgrade_that_dies_while_it_settles_what_contract_left_is_taken_up(tmp_path: Path, moment: int) -> None:
+    """It has nothing else to do: neither the release nor an ``alter`` is under way."""
+    first, second = releases(
+        tmp_path, ("CREATE TABLE e (id BIGINT, b STRING);", ""), ("CREATE TABLE e (id BIGINT);", 'evolution("e", drop=["b"])')
+    )
+    lake = deployed(tmp_path, first, second)
+    lake.upgrade(second)
+    make_holds_due(lake)
+    with contextlib.suppress(Crash):
+        commands.contract(lake.crashing_at(7))
+    with contextlib.suppress(Crash):
+        commands.upgrade(lake.crashing_at(moment), second, jobs=no_spark)
+    commands.upgrade(lake.env, second, jobs=no_spark, claim_id="another" if moment % 2 else None)
+    commands.contract(lake.env)
+    assert not LedgerReader(lake.env).state().is_promoted
     whole(lake)

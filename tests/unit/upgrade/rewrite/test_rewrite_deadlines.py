@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +16,8 @@ import pytest
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.names import CollectionName, Generation
+from airflow_provider_schemamig.core.progress import Event, silent
+from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
 from airflow_provider_schemamig.core.spark.runners import Job
 from airflow_provider_schemamig.core.transfer.errors import NeverSettles
 from airflow_provider_schemamig.core.upgrade.context.context import LeaderWriter
@@ -21,7 +26,8 @@ from airflow_provider_schemamig.core.upgrade.execute import cutover as cutovers
 from airflow_provider_schemamig.core.upgrade.execute import rewrites
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from airflow_provider_schemamig.core.upgrade.plan.stages import Copy
-from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals
+from airflow_provider_schemamig.core.upgrade.tables.seals import announce_seals, unseal_left
+from tests.support.lake import Crash
 from tests.support.rows.jobs import RowJobs
 from tests.support.rows.rewritten import Rewritten, expanded, jobs, make_rewritten
 from tests.support.upgrades import refused
@@ -38,6 +44,11 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Rewritten:
 @pytest.fixture
 def found(deployed: Rewritten, tmp_path: Path) -> Rewritten:
     return deployed.copy(tmp_path)
+
+
+def is_sealed(lake: Rewritten) -> bool:
+    state = lake.state
+    return read_head(table_store(lake.env, state, state.objects[KEYED].shard)).sealed_for is not None
 
 
 @dataclass
@@ -70,8 +81,7 @@ class Cluster(RowJobs):
     @property
     def sealed(self) -> bool:
         assert self.lake is not None
-        state = self.lake.state
-        return read_head(table_store(self.lake.env, state, state.objects[KEYED].shard)).sealed_for is not None
+        return is_sealed(self.lake)
 
     def monotonic(self) -> float:
         return self.now
@@ -132,6 +142,124 @@ def test_a_seal_past_its_deadline_is_lifted(found: Rewritten, monkeypatch: pytes
     found.write_all(3)
     commands.rollback(found.env, jobs=jobs())
     found.check("1.0.0")
+
+
+@dataclass
+class Hanging(RowJobs):
+    """From the seal on it answers nothing until ``wakes``; then it does what it was asked to."""
+
+    lake: Rewritten | None = None
+    wakes: threading.Event = field(default_factory=threading.Event)
+    cancelled: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.lake is not None
+        if not is_sealed(self.lake):
+            return super().run(job, request)
+        self.wakes.wait(60)
+        try:
+            return super().run(job, request)
+        finally:
+            self.ended.set()
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+        self.wakes.wait(60)  # as a server that hangs: this answers nothing either
+
+
+@pytest.mark.parametrize("wakes", ["at once", "after the next try"])
+def test_a_spark_that_hangs_after_the_seal_keeps_writers_out_no_longer_than_it_may(
+    found: Rewritten, wakes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_the_last_moment(work: LeaderWriter, *rest: Any) -> Any:
+        found.write_all(1)
+        return announce_seals(work, *rest)
+
+    expanded(found)
+    hanging = Hanging(jobs().queries, lake=found)
+    with monkeypatch.context() as patch, refused("seal_expired"):
+        patch.setattr(cutovers, "announce_seals", at_the_last_moment)
+        commands.cutover(found.env, SECOND, seal_seconds=2, jobs=lambda: hanging)
+    assert hanging.cancelled > 0
+    assert (found.version, is_sealed(found)) == ("1.0.0", False)
+    found.write_all(2)
+    if wakes == "at once":
+        hanging.wakes.set()
+        assert hanging.ended.wait(60)
+    commands.cutover(found.env, SECOND, jobs=jobs())
+    hanging.wakes.set()
+    assert hanging.ended.wait(60)
+    found.check("1.1.0")
+
+
+@dataclass
+class Gone(RowJobs):
+    """Nobody is there; ``dies``: from the seal on, and the process that asks dies with it."""
+
+    lake: Rewritten | None = None
+    dies: threading.Event | None = None
+
+    def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.lake is not None
+        if self.dies is None:
+            raise SparkUnavailable(where="sc://gone:15002", reason="nobody listens there")
+        if not is_sealed(self.lake):
+            return super().run(job, request)
+        self.dies.set()
+        raise Crash("behind the seal")
+
+
+def leave_sealed(found: Rewritten, monkeypatch: pytest.MonkeyPatch, seal_seconds: int = 60) -> None:
+    """Kill a process together with its Spark, behind the seal."""
+    dies = threading.Event()
+
+    def hook(moment: str, what: str, key: str) -> None:
+        if dies.is_set():
+            raise Crash(f"{moment} {what} {key}")
+
+    def at_the_last_moment(work: LeaderWriter, *rest: Any) -> Any:
+        found.write_all(1)
+        return announce_seals(work, *rest)
+
+    expanded(found)
+    with monkeypatch.context() as patch, contextlib.suppress(Crash):
+        patch.setattr(cutovers, "announce_seals", at_the_last_moment)
+        dying = Gone(jobs().queries, lake=found, dies=dies)
+        commands.cutover(replace(found.env, on_write=hook), SECOND, seal_seconds=seal_seconds, jobs=lambda: dying)
+    assert is_sealed(found)
+
+
+@pytest.mark.parametrize("verb", ["upgrade", "cutover"])
+def test_seals_that_a_dead_run_left_are_opened_without_a_spark(found: Rewritten, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_sealed(found, monkeypatch)
+    gone = Gone(jobs().queries, lake=found)
+    with refused("spark_unavailable"):
+        if verb == "upgrade":
+            commands.upgrade(found.env, found.lake.second, jobs=lambda: gone)
+        else:
+            commands.cutover(found.env, SECOND, jobs=lambda: gone)
+    assert not is_sealed(found)
+    found.write_all(2)
+    commands.upgrade(found.env, found.lake.second, jobs=jobs)
+    found.check("1.1.0")
+
+
+def test_an_upgrade_opens_what_is_past_its_time_before_it_looks_at_rows(found: Rewritten, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not may be a living run's."""
+    leave_sealed(found, monkeypatch, seal_seconds=2)
+    seen = list[bool]()
+
+    def listen(event: Event) -> None:
+        if event.stage == "plan":
+            seen.append(is_sealed(found))
+
+    unseal_left(found.env, silent, only_expired=True)
+    assert is_sealed(found)
+    time.sleep(2)
+    commands.upgrade(found.env, found.lake.second, jobs=jobs, listen=listen)
+    assert seen == [False]
+    found.check("1.1.0")
 
 
 @dataclass
