@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
 from tests.support.lake import append, rows
 from tests.support.processes import drivers, wait_until
 from tests.support.product import Product
-from tests.support.spark.connect import connect_server, hold_server, kill_server
+from tests.support.spark.connect import Wire, connect_server, hold_server, kill_server
 from tests.support.spark.standalone import Cluster, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(3400)]
@@ -314,3 +314,18 @@ def test_a_connect_server_that_hangs_after_the_seal_keeps_writers_out_no_longer_
         with connect_server(tmp_path / "second", master="local[2]") as url:
             ended(lake.upgrade(url), time.monotonic())
     lake.check(writer.written)
+
+
+def test_a_connect_server_whose_machine_is_gone_without_a_word_is_missed(tmp_path: Path) -> None:
+    lake = Lake.make(tmp_path)
+    (tmp_path / "server").mkdir()
+    with connect_server(tmp_path / "server", master="local[2]") as url:
+        wire = Wire(url)
+        upgrade = lake.upgrade(wire.url)
+        wait_until(lambda: bool(LedgerReader(lake.env).state().replacements), 300, pause_seconds=0.01)
+        time.sleep(1.0)  # it is in the middle of the first fill
+        wire.cut()
+        out, _ = upgrade.communicate(timeout=120)
+        assert (upgrade.returncode, json.loads(out)["error"]["code"]) == (CONFLICT, "spark_unavailable"), out
+        ended(lake.upgrade(url), time.monotonic())
+    lake.check(0)

@@ -33,8 +33,9 @@ __all__ = ["ConnectRunner", "EmbeddedRunner", "Job", "JobRunner", "SubmitRunner"
 
 _CONNECT_PORT = 15002
 _PROBE_SECONDS = 3.0
-#: A server whose machine is gone, or hangs, says nothing for ever: it is asked for a sign of life, and counts as lost without one.
-_KEEPALIVE = {"grpc.keepalive_time_ms": 20_000, "grpc.keepalive_timeout_ms": 20_000}
+#: A server whose machine is gone, or hangs, says nothing for ever: it is asked for a sign of life, and counts as lost without one. A
+#: client that waits sends no data, and without the third would ask but once in minutes.
+_KEEPALIVE = {"grpc.keepalive_time_ms": 20_000, "grpc.http2.ping_timeout_ms": 20_000, "grpc.http2.max_pings_without_data": 0}
 #: A process that was killed lets go of its connections a moment before it has ended.
 _ENDING_SECONDS = 1.0
 

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,6 +64,38 @@ def connect_server(
         with contextlib.suppress(ProcessLookupError):  # killed by its test, and waited for there
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+class Wire:
+    """A way to a server that can be cut: then its connections stay, nothing comes through, and nobody listens at its address."""
+
+    def __init__(self, url: str) -> None:
+        self._to = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._is_cut = threading.Event()
+        self.url = f"sc://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._is_cut.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # it was cut
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._to)
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                if self._is_cut.is_set():
+                    threading.Event().wait(600)  # neither an end nor a reset
+                other.sendall(data)
+            other.close()
 
 
 def free_port() -> int:
