@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_provider_schemamig.cli.spark_options import SparkAddress
+from airflow_provider_schemamig.credentials import blank_typed
 
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.environment import Environment
@@ -153,8 +154,11 @@ def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
     What is no address of a Spark is a usage error: spark-submit would say so after preflight's claim only, and in its own words."""
     if _SPARK.fullmatch(url) is None:
         raise typer.BadParameter(
-            f"{url!r} is no Spark: write local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT or sc://HOST:PORT.", param_hint="'--spark'"
+            f"{blank_typed(url)!r} is no Spark: write local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT or sc://HOST:PORT.",
+            param_hint="'--spark'",
         )
+    if url.startswith("sc://"):
+        _check_connect(url)
     conf = url.conf if isinstance(url, SparkAddress) else {}
 
     def make() -> JobRunner:
@@ -164,6 +168,16 @@ def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
         return WatchedRunner(runner_for(url, conf), listen)
 
     return functools.cache(make)
+
+
+def _check_connect(url: str) -> None:
+    from airflow_provider_schemamig.core.spark.connect_address import server_of
+    from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable
+
+    try:
+        server_of(url)
+    except SparkAddressUnusable as unusable:
+        raise typer.BadParameter(f"{unusable.message} {unusable.next_action}", param_hint="'--spark'") from None
 
 
 def table_named(text: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_schemamig.config import DEFAULT_ENVIRONMENT
-from airflow_provider_schemamig.core.spark.errors import SparkSettingUnusable
+from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable, SparkSettingUnusable
 from airflow_provider_schemamig.credentials import blank_typed, holds_userinfo, is_harmless, secrets_of
 from airflow_provider_schemamig.exceptions import Refusal, SchemamigError
 
@@ -159,9 +159,11 @@ class SchemamigHook(BaseHook):
                 shared = root.child(self.environment.SYSTEM_FOLDER, "jobs").uri
                 return HookSubmitRunner(spark_conn_id, shared, conf)
             if kind == "spark_connect":
-                from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-
-                return runner_for(SparkConnectHook(spark_conn_id).get_connection_url(), self.settings.spark_conf)
+                return runner_for(self._connect_url(spark_conn_id), self.settings.spark_conf)
+        except SparkAddressUnusable as unusable:
+            problem = f"its host and port are no address of Spark Connect: {unusable.reason}"
+            remedy = "Correct its host and port; a token is its password, and whether to use TLS the extra use_ssl."
+            raise ConnectionUnusable(conn_id=spark_conn_id, problem=problem, remedy=remedy) from None
         except ModuleNotFoundError as missing:
             named = missing.name or ""
             remedy = f"Install it: pip install '{named if named.startswith('apache-') else 'airflow-provider-schemamig[submit]'}'."
@@ -169,6 +171,18 @@ class SchemamigHook(BaseHook):
         problem = f"its type is {kind!r}, and Spark work needs 'spark' or 'spark_connect'"
         remedy = "Name another Spark connection in the schemamig connection."
         raise ConnectionUnusable(conn_id=spark_conn_id, problem=problem, remedy=remedy)
+
+    def _connect_url(self, conn_id: str) -> str:
+        """Return the address of a Spark Connect server. Raises SparkAddressUnusable: Airflow's hook quotes what it cannot take."""
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+        if not self._connection(conn_id).host:
+            raise SparkAddressUnusable(reason="its host is missing or is none")
+        try:
+            address, behind, options = SparkConnectHook(conn_id).get_connection_url().partition("/;")
+        except ValueError:
+            raise SparkAddressUnusable(reason="its host is none, or something stands behind it") from None
+        return f"{address}{behind}{options.replace('/', '%2F')}"  # that of a token would begin a path to pyspark
 
     def _connection(self, conn_id: str) -> Connection:
         try:

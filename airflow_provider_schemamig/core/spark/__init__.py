@@ -14,7 +14,8 @@ def runner_for(url: str, conf: Mapping[str, str] = MappingProxyType({})) -> JobR
     """Make the runner for where Spark is: ``local[...]`` in this process, ``sc://host:port`` by Connect, any other master by
     spark-submit.
 
-    ``conf``: Spark settings of the user's own, JARs among them. Raises SparkSettingUnusable for Connect, whose server has its own.
+    ``conf``: Spark settings of the user's own, JARs among them. For Connect it raises SparkSettingUnusable for any, as the server
+    has its own, and SparkAddressUnusable.
     """
     from airflow_provider_schemamig.core.spark.errors import SparkSettingUnusable
     from airflow_provider_schemamig.core.spark.runners import ConnectRunner, EmbeddedRunner, SubmitRunner

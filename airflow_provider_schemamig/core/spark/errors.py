@@ -111,6 +111,15 @@ class SparkSettingUnusable(Refusal):
     reason: str
 
 
+class SparkAddressUnusable(Refusal):
+    """What should be the address of a Spark Connect server is none. ``reason`` holds nothing of it, for it may hold a token."""
+
+    code = "spark_address_unusable"
+    message = "the address of Spark Connect cannot be used: {reason}."
+    next_action = "Write sc://HOST:PORT, and a token and other options behind a slash: sc://HOST:PORT/;token=...;use_ssl=true."
+    reason: str
+
+
 class SparkUnavailable(Conflict):
     """There is no usable Spark at ``where``; it may come back."""
 

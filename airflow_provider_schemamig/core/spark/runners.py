@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-from urllib.parse import urlsplit
 
+from airflow_provider_schemamig.core.spark.connect_address import server_of, shown
 from airflow_provider_schemamig.core.spark.driver.job import run_job, tasks_of
 from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkJobFailed, SparkUnavailable
@@ -31,7 +31,6 @@ Job = Literal["preflight", "fill", "apply", "digest", "cluster"]
 
 __all__ = ["ConnectRunner", "EmbeddedRunner", "Job", "JobRunner", "SubmitRunner"]
 
-_CONNECT_PORT = 15002
 _PROBE_SECONDS = 3.0
 #: A server whose machine is gone, or hangs, says nothing for ever: it is asked for a sign of life, and counts as lost without one. A
 #: client that waits sends no data, and without the third would ask but once in minutes.
@@ -118,9 +117,13 @@ class EmbeddedRunner:
 
 
 class ConnectRunner:
-    """Runs jobs on a Spark Connect server, ``sc://host:port/;options``; the server must know Delta. One session a job."""
+    """Runs jobs on a Spark Connect server, ``sc://host:port/;options``; the server must know Delta. One session a job.
+
+    Making one raises SparkAddressUnusable for what is no such address.
+    """
 
     def __init__(self, url: str) -> None:
+        server_of(url)
         self.url = url
         self._session: SparkSession | None = None
         self._tasks = (0, 0)
@@ -148,7 +151,7 @@ class ConnectRunner:
             with translated(job, request.get("collection")):
                 return self._run(job, request)
         except SparkUnavailable as lost:
-            raise SparkUnavailable(where=_address(self.url), reason=lost.reason, collection=lost.collection) from None
+            raise SparkUnavailable(where=shown(self.url), reason=lost.reason, collection=lost.collection) from None
 
     def _run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
         session = connect_session(self.url)
@@ -165,7 +168,7 @@ class ConnectRunner:
         """Raise SparkUnavailable for a server that was started without Delta. It would take Delta's SQL for mistakes."""
         if not self._has_delta and any(value not in str(session.conf.get(name, "")) for name, value in DELTA_SETTINGS.items()):
             needs = " and ".join(f"{name}={value}" for name, value in DELTA_SETTINGS.items())
-            raise SparkUnavailable(where=_address(self.url), reason=f"that server was started without Delta: it needs {needs}")
+            raise SparkUnavailable(where=shown(self.url), reason=f"that server was started without Delta: it needs {needs}")
         self._has_delta = True
 
     def _heard(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
@@ -189,7 +192,8 @@ def _is_interrupt(error: BaseException) -> bool:
 
 
 def connect_session(url: str) -> SparkSession:
-    """Open a new session on a Connect server. Raises PysparkMissing; SparkUnavailable within seconds if nobody listens there."""
+    """Open a new session on a Connect server. Raises PysparkMissing, SparkAddressUnusable; SparkUnavailable within seconds if nobody
+    listens there."""
     require_pyspark()
     _knock(url)
     # Connect's own class and not SparkSession.builder.remote: that refuses where a classic session runs, and turns the process to Connect.
@@ -204,19 +208,13 @@ def connect_session(url: str) -> SparkSession:
     return session  # type: ignore[return-value]
 
 
-def _address(url: str) -> str:
-    """Return the address of a server, without its options: they may hold a token."""
-    parts = urlsplit(url)
-    return f"sc://{parts.hostname}:{parts.port or _CONNECT_PORT}"
-
-
 def _knock(url: str) -> None:
     """Try the port: a client without a server retries for ever, and hangs beyond SIGTERM. Raises SparkUnavailable."""
-    parts = urlsplit(url)
+    server = server_of(url)
     try:
-        socket.create_connection((parts.hostname or "", parts.port or _CONNECT_PORT), timeout=_PROBE_SECONDS).close()
+        socket.create_connection(server, timeout=_PROBE_SECONDS).close()
     except OSError as error:
-        raise SparkUnavailable(where=_address(url), reason=f"nobody listens there ({last_lines(str(error), 1)})") from error
+        raise SparkUnavailable(where=shown(url), reason=f"nobody listens there ({last_lines(str(error), 1)})") from error
 
 
 def _from_here(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,6 +156,34 @@ def test_a_connect_connection_is_connected_to(monkeypatch: pytest.MonkeyPatch) -
     assert runner.url == "sc://127.0.0.1:15002/"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"host": "localhost:abc"},
+        {"host": "localhost", "port": 99999},
+        {"host": "[::1"},
+        {"host": "localhost:15002;token=hush"},
+        {"host": "localhost:15002/;token=hush"},
+        {"host": "me:hush@localhost"},
+    ],
+)
+def test_an_address_that_is_none_of_connect_is_refused(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SERVER", json.dumps({"conn_type": "spark_connect", **fields}))
+    with pytest.raises(ConnectionUnusable, match="no address of Spark Connect") as caught:
+        hook_with_spark(monkeypatch, "server").job_runner()
+    assert "hush" not in str(caught.value)
+
+
+def test_a_token_with_a_slash_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_schemamig.core.spark.runners import ConnectRunner
+
+    monkeypatch.setenv("AIRFLOW_CONN_SERVER", json.dumps({"conn_type": "spark_connect", "host": "h", "port": 1, "password": "a/b=="}))
+    runner = hook_with_spark(monkeypatch, "server").job_runner()
+    assert isinstance(runner, ConnectRunner)
+    assert runner.url == "sc://h:1/;token=a%2Fb%3D%3D"
+
+
 def test_kubernetes_without_its_client_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", json.dumps({"conn_type": "spark", "host": "k8s://https://api:6443"}))
     with pytest.raises(ConnectionUnusable) as caught:

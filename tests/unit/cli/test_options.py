@@ -56,6 +56,9 @@ def test_a_folder_is_a_path_or_a_file_uri(tmp_path: Path) -> None:
         "yarn",
         "k8s://https://a:6443",
         "sc://a:15002/;token=x",
+        "sc://a",
+        "sc://a/",
+        "sc://[::1]:15002/;use_ssl=true;token=a%2Fb%3D",
     ],
 )
 def test_every_kind_of_spark_is_taken(url: str) -> None:
@@ -68,6 +71,36 @@ def test_every_kind_of_spark_is_taken(url: str) -> None:
 def test_options_what_is_no_spark_is_a_usage_error(url: str) -> None:
     with pytest.raises(typer.BadParameter, match="is no Spark: write local"):
         options.spark_at(url, silent)
+
+
+@pytest.mark.parametrize(
+    "url, fault",
+    [
+        ("sc://localhost:abc", "port"),
+        ("sc://localhost:99999", "port"),
+        ("sc://localhost:0", "port"),
+        ("sc://[::1", "host"),
+        ("sc:///;token=hunter2", "host"),
+        ("sc://localhost:15002;token=hunter2", "slash"),
+        ("sc://localhost;use_ssl=true;token=hunter2", "slash"),
+        ("sc://user:hunter2@localhost", "user"),
+        ("sc://user:hunt/er2@localhost:15002", "port"),
+        ("sc://localhost:15002/hunter2", "slash"),
+        ("sc://localhost/;token", "NAME=VALUE"),
+        ("sc://localhost/;token=hunter2=", "NAME=VALUE"),
+        ("sc://localhost/;token=hunt/er2", "NAME=VALUE"),
+    ],
+)
+def test_an_address_that_is_none_of_connect_is_a_usage_error_without_it(url: str, fault: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"cannot be used: .*{fault}.* sc://HOST:PORT/;token=") as caught:
+        options.spark_at(url, silent)
+    assert "hunt" not in str(caught.value)
+
+
+def test_a_usage_error_over_spark_shows_no_credential() -> None:
+    with pytest.raises(typer.BadParameter, match="is no Spark") as caught:
+        options.spark_at("SC://user:hunter2@host/;token=hunter2", silent)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_command_line_airflow_and_core_let_writers_wait_equally_long() -> None:

@@ -314,10 +314,19 @@ def test_connect_without_a_server_fails_at_once() -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["sc://", "sc://host.invalid:15002"])
-def test_connect_to_no_address(url: str) -> None:
+def test_connect_to_no_address() -> None:
     with pytest.raises(errors.SparkUnavailable):
-        ConnectRunner(url).run("fill", {})
+        ConnectRunner("sc://host.invalid:15002").run("fill", {})
+    with pytest.raises(errors.SparkUnavailable, match=r"at sc://\[::1\]:1: "):
+        ConnectRunner("sc://[::1]:1/;token=x").run("fill", {})
+
+
+@pytest.mark.parametrize("url", ["sc://", "sc://host:port", "sc://host:15002;token=secret", "sc://me:secret@host"])
+def test_an_address_that_is_none_is_refused_before_any_job(url: str) -> None:
+    for work in (runner_for, connect_session):
+        with pytest.raises(errors.SparkAddressUnusable) as caught:
+            work(url)
+        assert "secret" not in str(caught.value)
 
 
 def test_a_ctrl_c_stays_one_where_spark_fails_on_its_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,46 @@
+"""The address of a Spark Connect server: taken apart in one place, and refused there, for what pyspark says of it may quote a token."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable
+
+_PORT = 15002
+_HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+(?:%[\w.-]+)?", re.IGNORECASE)
+_OPTION = re.compile(r"[^;=/?#\s]+=[^;=/?#\s]*")
+
+
+def server_of(url: str) -> tuple[str, int]:
+    """Return host and port of ``sc://host:port/;options``. Raises SparkAddressUnusable, whose text holds nothing of the address."""
+    authority, _, rest = url.removeprefix("sc://").partition("/")
+    if "@" in authority:
+        raise SparkAddressUnusable(reason="it holds a user, and a Spark Connect server takes a token")
+    if ";" in authority:
+        raise SparkAddressUnusable(reason="a slash is missing before its options")
+    try:
+        parts = urlsplit(f"sc://{authority}")
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if host is None or _HOST.fullmatch(host) is None:
+        raise SparkAddressUnusable(reason="its host is missing or is none")
+    try:
+        port = _PORT if parts.port is None else parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise SparkAddressUnusable(reason="its port is no number from 1 to 65535")
+    path, _, options = rest.partition(";")
+    if path:
+        raise SparkAddressUnusable(reason="something stands between the slash and its options")
+    if options and not all(map(_OPTION.fullmatch, options.split(";"))):
+        raise SparkAddressUnusable(reason="an option of it is not NAME=VALUE (in a value, = is %3D, / is %2F)")
+    return host, port
+
+
+def shown(url: str) -> str:
+    """Return the address without its options, which may hold a token."""
+    host, port = server_of(url)
+    return f"sc://[{host}]:{port}" if ":" in host else f"sc://{host}:{port}"
