@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.storage.surroundings import known_name, with_surroundings
+from airflow_provider_schemamig.core.storage.surroundings import known_name, proxy_parts, stores_named, with_surroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +31,12 @@ _TRUE = ("true", "1", "yes", "on")
 _ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 _OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
 _LOGIN = "https://login.microsoftonline.com"
-_DURATION = re.compile(r"(\d+)\s*(ms|millis|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|s(?:ec(?:ond)?s?)?)?\s*")
-_MILLIS = {"s": 1000, "m": 60_000, "h": 3_600_000}
+_UNITS = r"ns|us|ms|millis|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|s(?:ec(?:ond)?s?)?|d(?:ays?)?|w(?:eeks?)?"
+_DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNITS})?\s*")
+_FRACTIONS = {"ns": Fraction(1, 1_000_000), "us": Fraction(1, 1000), "ms": Fraction(1)}
+_MILLIS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+#: What Hadoop keeps a time limit in; 24 days.
+_LONGEST = 2**31 - 1
 
 
 def hadoop_settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -43,10 +49,16 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
     """Return Hadoop settings for the options alone; those that begin with ``fs.`` pass as they are."""
     known = {name: value for given, value in options.items() if value and (name := known_name(given)) is not None}
     plain = {name: value for name, value in options.items() if name.startswith("fs.")}
-    return {**_s3a(known), **_abfs(known), **_gcs(known), **plain}
+    named = stores_named(options)
+    return {**_s3a(known, "aws_" in named), **_abfs(known, "azure_" in named), **_gcs(known, "google_" in named), **plain}
 
 
-def _s3a(known: Mapping[str, str]) -> dict[str, str]:
+def _client(known: Mapping[str, str], prefix: str, option: str) -> str:
+    """Return an option of the HTTP client for one store: what has its prefix goes before what has none."""
+    return known.get(f"{prefix}{option}") or known.get(option, "")
+
+
+def _s3a(known: Mapping[str, str], is_named: bool) -> dict[str, str]:
     settings = {_S3A[name]: value for name, value in known.items() if name in _S3A}
     if "aws_endpoint_url" in known:
         # A server with an address of its own has no host name per bucket, unless it is said.
@@ -56,33 +68,36 @@ def _s3a(known: Mapping[str, str]) -> dict[str, str]:
             settings["fs.s3a.connection.ssl.enabled"] = "false"
     if known.get("aws_skip_signature", "").lower() in _TRUE:
         settings["fs.s3a.aws.credentials.provider"] = _ANONYMOUS
-    if not settings:
-        return {}  # nothing is said of S3
+    if not is_named:
+        return {}
     for option, setting in (("timeout", "connection.request.timeout"), ("connect_timeout", "connection.establish.timeout")):
-        if (millis := _millis(known.get(option, ""))) is not None:
+        if (millis := _millis(_client(known, "aws_", option))) is not None:
             settings[f"fs.s3a.{setting}"] = f"{millis}ms"
-    proxy = _proxy(known.get("proxy_url", ""))
+    proxy = _proxy(_client(known, "aws_", "proxy_url"))
     return settings | {f"fs.s3a.proxy.{name}": value for name, value in proxy.items()}
 
 
 def _proxy(url: str) -> dict[str, str]:
-    """Return host and port of a proxy, and user and password if it wants them."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if not url or parts.hostname is None:
+    """Return host and port of a proxy, and user and password if it wants them; nothing of one that Hadoop has no setting for (SOCKS).
+
+    What is no address is left out: our own client goes first, and ``check_addresses`` refuses it there.
+    """
+    parts = proxy_parts(url)
+    if parts is None or parts.hostname is None or parts.scheme.lower() not in ("http", "https"):
         return {}
-    found = {"host": parts.hostname, "port": str(parts.port or (443 if parts.scheme == "https" else 80))}
+    found = {"host": parts.hostname, "port": str(parts.port or (443 if parts.scheme.lower() == "https" else 80))}
     if parts.username:
         found |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
     return found
 
 
-def _times(known: Mapping[str, str], connect: str, read: str) -> dict[str, str]:
+def _times(known: Mapping[str, str], prefix: str, connect: str, read: str) -> dict[str, str]:
     """Return the time limits under these settings, in milliseconds, which older connectors for Azure and GCS take as a bare number."""
-    given = {connect: _millis(known.get("connect_timeout", "")), read: _millis(known.get("timeout", ""))}
+    given = {connect: _millis(_client(known, prefix, "connect_timeout")), read: _millis(_client(known, prefix, "timeout"))}
     return {name: str(millis) for name, millis in given.items() if millis is not None}
 
 
-def _abfs(known: Mapping[str, str]) -> dict[str, str]:
+def _abfs(known: Mapping[str, str], is_named: bool) -> dict[str, str]:
     """Return how an account is opened, by its key, by a signature (SAS), or in the name of an application."""
     account = known.get("azure_storage_account_name")
     of = f".{account}.dfs.core.windows.net" if account else ""
@@ -109,12 +124,12 @@ def _abfs(known: Mapping[str, str]) -> dict[str, str]:
             "account.oauth2.token.file": known["azure_federated_token_file"],
         }
     settings = {f"fs.azure.{name}{of}": value for name, value in found.items()}
-    if not account and not settings:
-        return {}  # nothing is said of Azure
-    return settings | _times(known, "fs.azure.http.connection.timeout", "fs.azure.http.read.timeout")
+    if not is_named:
+        return {}
+    return settings | _times(known, "azure_", "fs.azure.http.connection.timeout", "fs.azure.http.read.timeout")
 
 
-def _gcs(known: Mapping[str, str]) -> dict[str, str]:
+def _gcs(known: Mapping[str, str], is_named: bool) -> dict[str, str]:
     """Return the settings that Google's connector and Hadoop's own share. A key file has to lie on every machine of the cluster."""
     file = known.get("google_service_account") or known.get("google_application_credentials")
     settings: dict[str, str] = {}
@@ -122,23 +137,31 @@ def _gcs(known: Mapping[str, str]) -> dict[str, str]:
         settings = {"fs.gs.auth.type": "UNAUTHENTICATED"}
     elif file:
         settings = {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE", "fs.gs.auth.service.account.json.keyfile": file}
-    if not settings:
-        return {}  # nothing is said of GCS
-    proxy = _proxy(known.get("proxy_url", ""))
+    if not is_named:
+        return {}
+    proxy = _proxy(_client(known, "google_", "proxy_url"))
     if proxy:
-        settings["fs.gs.proxy.address"] = f"{proxy['host']}:{proxy['port']}"
+        host = f"[{proxy['host']}]" if ":" in proxy["host"] else proxy["host"]
+        settings["fs.gs.proxy.address"] = f"{host}:{proxy['port']}"
         settings |= {f"fs.gs.proxy.{name}": proxy[name] for name in ("username", "password") if name in proxy}
-    return settings | _times(known, "fs.gs.http.connect-timeout", "fs.gs.http.read-timeout")
+    return settings | _times(known, "google_", "fs.gs.http.connect-timeout", "fs.gs.http.read-timeout")
 
 
 def _millis(text: str) -> int | None:
-    """Return a duration as object_store takes it (``30s``, ``1m 30s``, ``500ms``) in milliseconds; None for anything else."""
+    """Return a duration as object_store takes it (``30s``, ``1m 30s``, ``1.5h``) in milliseconds; None for anything else.
+
+    A part of one counts as one: 0 is no limit to Hadoop.
+    """
     text = text.strip().lower()
     if not text or _DURATION.sub("", text):
         return None
-    return sum(
-        int(number) * (1 if unit.startswith(("ms", "milli")) else _MILLIS[(unit or "s")[0]]) for number, unit in _DURATION.findall(text)
-    )
+    parts = (Fraction(number) * _factor(unit or "s") for number, unit in _DURATION.findall(text))
+    return min(math.ceil(sum(parts)), _LONGEST)
+
+
+def _factor(unit: str) -> Fraction:
+    """Return how many milliseconds a unit has."""
+    return Fraction(1) if unit == "millis" else _FRACTIONS.get(unit) or Fraction(_MILLIS[unit[0]])
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_schemamig.core.storage.errors import InvalidLocation, InvalidStorageOption
-from airflow_provider_schemamig.core.storage.surroundings import option_of, with_surroundings
+from airflow_provider_schemamig.core.storage.surroundings import option_of, proxy_fault, with_surroundings
 from airflow_provider_schemamig.credentials import BLANK, address_faults, blank, blank_uri, holds_key, holds_userinfo, secrets_of
 
 SCHEMES = frozenset({"file", "s3", "s3a", "gs", "abfs", "abfss", "az", "memory"})
@@ -105,9 +105,12 @@ class Location:
 
 
 def check_addresses(location: Location, options: Mapping[str, str]) -> None:
-    """Refuse endpoints that are no URL (clients of stores panic over them) or hold a password. Raises InvalidStorageOption."""
+    """Refuse endpoints that are no URL (clients of stores panic over them) or hold a password, and proxies of no address.
+
+    Raises InvalidStorageOption.
+    """
     if location.scheme not in ("file", "memory"):
-        fault = next(address_faults(options, location.scheme, os.environ), None)
+        fault = next(address_faults(options, location.scheme, os.environ), None) or proxy_fault(options, location.scheme)
         if fault is not None:
             raise InvalidStorageOption(uri=location.uri, reason=fault)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from urllib.parse import SplitResult, urlsplit
 
 #: Options of the HTTP client: obstore takes them apart from the store's own.
 CLIENT = frozenset(
@@ -29,6 +30,8 @@ CLIENT = frozenset(
 _PREFIXES: Mapping[str, str] = MappingProxyType(
     {"s3": "aws_", "s3a": "aws_", "gs": "google_", "az": "azure_", "abfs": "azure_", "abfss": "azure_"}
 )
+#: The HTTP client's options with a store's prefix: that store's alone.
+_OF_A_STORE: Mapping[str, str] = MappingProxyType({f"{of}{name}": of for of in set(_PREFIXES.values()) for name in CLIENT})
 #: One name for each option that programs besides object_store have to know, and the others that object_store takes for it; of several in
 #: the environment the first one counts.
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -56,6 +59,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "google_service_account": ("google_service_account_path", "service_account", "service_account_path"),
         "google_application_credentials": ("application_credentials",),
         "google_skip_signature": (),
+        "google_base_url": ("base_url",),
     }
 )
 _NAMES: Mapping[str, str] = MappingProxyType({name: known for known, others in ALIASES.items() for name in (known, *others)})
@@ -70,14 +74,23 @@ _HADOOP_CREDENTIALS = (
     ("fs.azure.account.", "fs.azure.sas."),
     ("fs.gs.auth.",),
 )
-_PROXIED = ("aws_",)
+_HADOOP: Mapping[str, str] = MappingProxyType({"aws_": "fs.s3a.", "azure_": "fs.azure.", "google_": "fs.gs."})
 
 
 def known_name(option: str) -> str | None:
-    """Return the one name of an option that others than object_store have to know; None for others."""
+    """Return the one name of an option that others than object_store have to know; None for others.
+
+    An option of the HTTP client keeps the prefix of a store, which makes it that store's.
+    """
     lower = option.lower()
-    bare = next((lower.removeprefix(prefix) for prefix in set(_PREFIXES.values()) if lower.startswith(prefix)), lower)
-    return bare if bare in CLIENT else _NAMES.get(lower)
+    return lower if lower in CLIENT or lower in _OF_A_STORE else _NAMES.get(lower)
+
+
+def stores_named(options: Mapping[str, str]) -> frozenset[str]:
+    """Return the prefixes (``aws_`` and the like) of the stores that something is said of; S3's where it is none, as its machines have
+    roles."""
+    names = [known_name(name) or name.lower() for name, value in options.items() if value]
+    return frozenset(of for of, hadoop in _HADOOP.items() if any(name.startswith((of, hadoop)) for name in names)) or frozenset({"aws_"})
 
 
 def variables(scheme: str) -> Mapping[str, str]:
@@ -90,21 +103,24 @@ def split(options: Mapping[str, str], scheme: str) -> tuple[dict[str, str], dict
     """Split options into (the store's, its HTTP client's) in lower case; schemamig's own and Hadoop's are neither.
 
     The client's variables of the environment are among the client's: object_store forgets them when it is given a client's option.
+    What has the prefix of another store is neither, too, and what has this one's goes before what has none.
     """
     prefix = _PREFIXES.get(scheme, "")
     around = {name.lower().removeprefix(prefix): value for name, value in variables(scheme).items()}
     store: dict[str, str] = {}
     client = {name: value for name, value in around.items() if name in CLIENT}
+    own: dict[str, str] = {}
     for name, value in options.items():
         lower = name.lower()
-        bare = known_name(lower)
         if lower.startswith(("schemamig.", "fs.")):
             continue
-        if bare in CLIENT:
-            client[bare] = value
-        else:
+        if lower in CLIENT:
+            client[lower] = value
+        elif lower not in _OF_A_STORE:
             store[lower] = value
-    return store, client
+        elif _OF_A_STORE[lower] == prefix:
+            own[lower.removeprefix(prefix)] = value
+    return store, client | own
 
 
 def with_surroundings(options: Mapping[str, str]) -> dict[str, str]:
@@ -113,10 +129,37 @@ def with_surroundings(options: Mapping[str, str]) -> dict[str, str]:
     for group, prefixes in zip(_CREDENTIALS, _HADOOP_CREDENTIALS, strict=True):
         if not given.isdisjoint(group) or any(name.startswith(prefixes) for name in options):
             given |= group
-    around = {name: value for name, value in _around() if name not in given}
-    if "proxy_url" not in given and (proxy := _proxy({**around, **options})) is not None:
-        around["proxy_url"] = proxy
-    return {**around, **options}
+    around = {name: value for name, value in _around() if name not in given and _bare(name) not in given}
+    found = {**around, **options}
+    if "proxy_url" not in given:
+        for prefix in sorted(stores_named(found) - {"azure_"}):  # Spark has no setting for Azure's
+            proxy = _shell_proxy(prefix, found)
+            if option_of(found, f"{prefix}proxy_url") is None and proxy is not None and proxy_parts(proxy[1]) is not None:
+                found[f"{prefix}proxy_url"] = proxy[1]
+    return found
+
+
+def proxy_parts(url: str) -> SplitResult | None:
+    """Return a proxy's address taken apart; None where it is none."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        return parts if parts.hostname and parts.port != 0 and "@" not in parts.path else None
+    except ValueError:
+        return None
+
+
+def proxy_fault(options: Mapping[str, str], scheme: str) -> str | None:
+    """Return the fault of the shell's proxy for a store of this scheme, without its value.
+
+    Judged is what the store's client would take for another address; what is no URL at all it ignores.
+    """
+    prefix = _PREFIXES.get(scheme)
+    given = {known_name(name) for name in (*options, *variables(scheme))}
+    if prefix is None or not given.isdisjoint({"proxy_url", f"{prefix}proxy_url"}):
+        return None
+    name, url = _shell_proxy(prefix, with_surroundings(options)) or ("", "")
+    begins = not url.partition("://")[1] or url.lower().startswith(("http://", "https://"))
+    return f"{name} is no URL like http://host:port" if url and begins and proxy_parts(url) is None and "[" not in url else None
 
 
 def option_of(options: Mapping[str, str], name: str) -> str | None:
@@ -130,16 +173,32 @@ def _around() -> Iterator[tuple[str, str]]:
         for name in reversed((known, *others)):
             if name.startswith(tuple(_PREFIXES.values())) and (value := os.environ.get(name.upper())):
                 yield known, value
-    for prefix in _PROXIED:
-        for name in sorted(CLIENT):
-            if value := os.environ.get(f"{prefix}{name}".upper()):
-                yield name, value
+    for name in sorted(_OF_A_STORE):
+        if value := os.environ.get(name.upper()):
+            yield name, value
 
 
-def _proxy(options: Mapping[str, str]) -> str | None:
-    """Return the proxy that HTTP clients take from the environment on their way to S3 (HTTPS_PROXY, but for hosts of NO_PROXY)."""
+def _bare(name: str) -> str:
+    return name.removeprefix(_OF_A_STORE.get(name, ""))
+
+
+def _shell_proxy(prefix: str, options: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the proxy that HTTP clients take from the environment on their way to a store, and its variable (HTTPS_PROXY, but for hosts
+    of NO_PROXY)."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
     from urllib.request import getproxies_environment, proxy_bypass  # imports HTTP, TLS and mail: a third of start-up
 
-    endpoint = option_of(options, "aws_endpoint_url") or "https://s3.amazonaws.com"
-    scheme, _, rest = endpoint.partition("://")
-    return None if proxy_bypass(rest.partition("/")[0]) else getproxies_environment().get(scheme)
+    scheme, _, rest = _endpoint(prefix, options).partition("://")
+    found = getproxies_environment()
+    url = None if proxy_bypass(rest.partition("/")[0]) else found.get(scheme.lower())
+    return None if url is None else (f"{scheme.upper()}_PROXY", url)
+
+
+def _endpoint(prefix: str, options: Mapping[str, str]) -> str:
+    if prefix == "aws_":
+        return option_of(options, "aws_endpoint_url") or "https://s3.amazonaws.com"
+    if prefix == "google_":
+        return option_of(options, "google_base_url") or options.get("fs.gs.storage.root.url") or "https://storage.googleapis.com"
+    account = option_of(options, "azure_storage_account_name") or "*"
+    return option_of(options, "azure_storage_endpoint") or f"https://{account}.blob.core.windows.net"

@@ -120,7 +120,30 @@ CASES: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
             "fs.gs.http.read-timeout": "30000",
         },
     ),
-    "nothing": ({"schemamig.throwaway": "true", "timeout": "5s"}, {}),
+    "nothing": ({"schemamig.throwaway": "true"}, {}),
+    "S3 with its machine's roles, a proxy and times": (
+        {"proxy_url": "http://proxy:3128", "timeout": "5s", "connect_timeout": "100ns"},
+        {
+            "fs.s3a.connection.request.timeout": "5000ms",
+            "fs.s3a.connection.establish.timeout": "1ms",
+            "fs.s3a.proxy.host": "proxy",
+            "fs.s3a.proxy.port": "3128",
+        },
+    ),
+    "times of each store": (
+        {"aws_region": "x", "account_name": "a", "timeout": "3s", "AWS_TIMEOUT": "1s", "azure_timeout": "2s", "google_timeout": "1m"},
+        {
+            "fs.s3a.endpoint.region": "x",
+            "fs.s3a.connection.request.timeout": "1000ms",
+            "fs.azure.http.read.timeout": "2000",
+            "fs.gs.http.read-timeout": "60000",
+        },
+    ),
+    "a SOCKS proxy, which Hadoop has no setting for": ({"region": "x", "proxy_url": "socks5://proxy"}, {"fs.s3a.endpoint.region": "x"}),
+    "GCS, a proxy by its address": (
+        {"google_skip_signature": "true", "google_proxy_url": "http://[::1]:3128"},
+        {"fs.gs.auth.type": "UNAUTHENTICATED", "fs.gs.proxy.address": "[::1]:3128"},
+    ),
 }
 
 
@@ -167,6 +190,59 @@ def test_the_proxy_of_the_shell_is_sparks_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NO_PROXY", "localhost,.example.org")
     assert "fs.s3a.proxy.host" not in hadoop_settings({"endpoint": "https://s3.example.org"})
     assert hadoop_settings({"region": "x"}) == proxied
+
+
+@pytest.mark.parametrize("store, said", [("AZURE", {"account_name": "a"}), ("GOOGLE", {"google_skip_signature": "true"})])
+def test_time_limits_of_the_environment_are_that_stores_alone(store: str, said: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = hadoop_settings(said)
+    monkeypatch.setenv("AWS_TIMEOUT", "7s")
+    assert hadoop_settings(said) == {**before, "fs.s3a.connection.request.timeout": "7000ms"}
+    monkeypatch.delenv("AWS_TIMEOUT")
+    monkeypatch.setenv(f"{store}_TIMEOUT", "90s")
+    monkeypatch.setenv(f"{store}_CONNECT_TIMEOUT", "9s")
+    assert sorted(set(hadoop_settings(said).items()) - set(before.items())) == (
+        [("fs.azure.http.connection.timeout", "9000"), ("fs.azure.http.read.timeout", "90000")]
+        if store == "AZURE"
+        else [("fs.gs.http.connect-timeout", "9000"), ("fs.gs.http.read-timeout", "90000")]
+    )
+    assert not [name for name in hadoop_settings({"region": "x"}) if name.startswith("fs.s3a.connection")]
+    unlike = hadoop_settings({**said, "timeout": "1s"})
+    assert [value for name, value in unlike.items() if "read" in name] == ["1000"], "an option goes before a variable"
+
+
+def test_a_proxy_in_a_variable_of_a_store_is_that_stores_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_PROXY_URL", "http://proxy:3128")
+    assert hadoop_settings({"google_skip_signature": "true"})["fs.gs.proxy.address"] == "proxy:3128"
+    assert "fs.s3a.proxy.host" not in hadoop_settings({"region": "x"})
+
+
+def test_no_proxy_is_asked_for_each_stores_own_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    google = {"google_skip_signature": "true"}
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", ".amazonaws.com")
+    assert hadoop_settings(google)["fs.gs.proxy.address"] == "proxy:3128"
+    assert hadoop_settings({"region": "x"}) == {"fs.s3a.endpoint.region": "x"}
+    monkeypatch.setenv("NO_PROXY", "googleapis.com")
+    assert hadoop_settings(google) == {"fs.gs.auth.type": "UNAUTHENTICATED"}
+    assert "fs.gs.proxy.address" in hadoop_settings({**google, "google_base_url": "https://gcs.example.org"})
+    assert "fs.s3a.proxy.host" in hadoop_settings({"region": "x"})
+
+
+@pytest.mark.parametrize("url", ["http://proxy:99999", "http://me:pa/ss@proxy:3128", "http://[::1", "http://me/pa@proxy"])
+def test_a_proxy_of_the_shell_that_is_none_is_left_out(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a store is used, opening it refuses the variable."""
+    monkeypatch.setenv("HTTPS_PROXY", url)
+    for said in ({"region": "x"}, {"google_skip_signature": "true"}):
+        assert not [name for name in hadoop_settings(said) if "proxy" in name]
+        assert "aws_proxy_url" not in with_surroundings(said)
+
+
+@pytest.mark.parametrize(
+    "text, millis",
+    [("1d", 86_400_000), ("1.5m", 90_000), ("2 days 1h", 176_400_000), ("0.5s", 500), ("1us", 1), ("0s", 0), ("60d", 2**31 - 1)],
+)
+def test_every_time_limit_that_the_client_takes_is_sparks_too(text: str, millis: int) -> None:
+    assert settings_of({"region": "x", "timeout": text})["fs.s3a.connection.request.timeout"] == f"{millis}ms"
 
 
 class Session:

@@ -306,6 +306,29 @@ def test_an_endpoint_is_a_url_without_a_password(monkeypatch: pytest.MonkeyPatch
     assert Environment.open("file:///tmp/x", {"aws_endpoint_url": endpoint}).location.scheme == "file"
 
 
+@pytest.mark.parametrize("uri", ["s3://bucket/root", "gs://bucket/root", "az://box/root"])
+@pytest.mark.parametrize("proxy", ["http://proxy:99999", "https://me:hunter/2secret@proxy:3128", "me/hunter2secret@proxy"])
+def test_a_proxy_of_the_shell_that_the_client_would_misread_is_refused(monkeypatch: pytest.MonkeyPatch, proxy: str, uri: str) -> None:
+    """It would take ``me`` for the proxy, or port 80."""
+    for name in ("NO_PROXY", "no_proxy", "https_proxy", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    options = {"azure_storage_account_name": "acct"}
+    with pytest.raises(InvalidStorageOption, match="HTTPS_PROXY is no URL like http://host:port") as caught:
+        Environment.open(uri, options)
+    assert "hunter" not in str(caught.value)
+    assert Environment.open("file:///tmp/x").location.scheme == "file"
+    Environment.open(uri, {**options, "proxy_url": "http://another:1"})
+    monkeypatch.setenv("NO_PROXY", "amazonaws.com,googleapis.com,windows.net")
+    Environment.open(uri, options)
+
+
+@pytest.mark.parametrize("proxy", ["proxy:3128", "http://me:word@proxy:3128", "socks5://proxy", "no proxy at all://", "http://[::1"])
+def test_a_proxy_of_the_shell_that_the_client_takes_or_ignores_is_left_to_it(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    Environment.open("s3://bucket/root")
+
+
 @pytest.fixture(scope="module")
 def echo() -> Iterator[str]:
     """A server that answers every request with 403 and the request's own line."""

@@ -110,6 +110,13 @@ def test_a_proxy_of_the_environment_is_used(endpoint: str, fake: FakeS3, monkeyp
     assert [asked.path for asked in fake.requests] == ["http://s3.invalid/bucket/lake/a"]
 
 
+def test_what_is_said_of_another_store_is_not_this_ones(endpoint: str, fake: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_TIMEOUT", "1ms")
+    fake.answers = [after_seconds(0.1)]
+    own = {"timeout": "1ms", "aws_timeout": "9s", "azure_timeout": "1ms"}
+    opened({**KEYS, "aws_endpoint_url": endpoint, "aws_allow_http": "true", **own}).put("a", b"1")
+
+
 def test_a_timeout_of_the_environment_counts(endpoint: str, fake: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_TIMEOUT", "50ms")
     fake.answers = [after_seconds(0.3)]
