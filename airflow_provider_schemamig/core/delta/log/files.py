@@ -7,6 +7,7 @@ that its cost follows what changed and not what was compacted.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncate
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
 from airflow_provider_schemamig.core.delta.log.listing import list_log
-from airflow_provider_schemamig.core.delta.log.snapshot import read_batches, read_json
+from airflow_provider_schemamig.core.delta.log.snapshot import damage, read_batches, read_json
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CHANGE_DATA_FEED
 from airflow_provider_schemamig.core.storage import ReadStore
@@ -27,7 +28,10 @@ from airflow_provider_schemamig.core.storage import ReadStore
 _READ = ("path", "partitionValues", "size", "modificationTime", "dataChange", "deletionVector", "clusteringProvider")
 _SIDECARS = "_sidecars"
 _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.-]*:/)"
-_NUM_RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
+#: As all writers have it: the first of the statistics. Behind others it could be a column's that is called so, too.
+_NUM_RECORDS = re.compile(r'\s*\{\s*"numRecords"\s*:\s*(\d+)\s*[,}]')
+#: What decoding raises over actions of another form than Delta's.
+_ODD = (KeyError, TypeError, AttributeError, NotImplementedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +247,14 @@ def _absolute_in_parquet(store: ReadStore, name: str, sidecars: list[str]) -> It
     import pyarrow.compute as compute
 
     for batch in read_batches(store, name, ["sidecar.path", "add.path"]):
-        paths = {column: compute.struct_field(batch[column], "path").drop_null() for column in batch.schema.names}
-        if "add" in paths:
-            yield from paths["add"].filter(compute.match_substring_regex(paths["add"], _ABSOLUTE)).to_pylist()
-        sidecars += paths["sidecar"].to_pylist() if "sidecar" in paths else []
+        found: list[str] = []
+        with damage(store, name, *_ODD):
+            if "add" in batch.schema.names:
+                paths = _paths(batch["add"].drop_null())
+                found = paths.filter(compute.match_substring_regex(paths, _ABSOLUTE)).to_pylist()
+            if "sidecar" in batch.schema.names:
+                sidecars += _paths(batch["sidecar"].drop_null()).to_pylist()
+        yield from found
 
 
 def _sidecar(path: str) -> str:
@@ -256,7 +264,10 @@ def _sidecar(path: str) -> str:
 def _json_files(store: ReadStore, name: str, sidecars: list[str]) -> Sequence[RawAction]:
     """Return the ``add`` actions of a file; add the paths of its sidecars to ``sidecars``."""
     commit = read_json(store, name)
-    sidecars += [str(sidecar["path"]) for sidecar in commit.actions("sidecar")]
+    with damage(store, name, *_ODD):
+        sidecars += [str(sidecar["path"]) for sidecar in commit.actions("sidecar")]
+        if not all(isinstance(add["path"], str) for add in commit.adds):
+            raise ValueError("a file of it has no path")
     return commit.adds
 
 
@@ -264,12 +275,29 @@ def _parquet_files(store: ReadStore, name: str, statistics: bool, sidecars: list
     """Yield the same of a Parquet file."""
     columns = ["sidecar.path", *(f"add.{key}" for key in _READ), "add.stats", "add.stats_parsed.numRecords"]
     for batch in read_batches(store, name, columns):
-        if "add" in batch.schema.names:
-            adds = batch["add"].drop_null()
-            keys = [field.name for field in adds.type]
-            values = (adds.field(key).to_pylist(maps_as_pydicts="strict") for key in keys)  # by row it takes twice the time
-            yield from (_action(dict(zip(keys, add, strict=True)), statistics) for add in zip(*values, strict=True))
-        sidecars += batch["sidecar"].drop_null().field("path").to_pylist() if "sidecar" in batch.schema.names else []
+        found: list[RawAction] = []
+        with damage(store, name, *_ODD):
+            if "add" in batch.schema.names:
+                adds = batch["add"].drop_null()
+                _paths(adds)
+                keys = [field.name for field in adds.type]
+                values = (adds.field(key).to_pylist(maps_as_pydicts="strict") for key in keys)  # by row it takes twice the time
+                found = [_action(dict(zip(keys, add, strict=True)), statistics) for add in zip(*values, strict=True)]
+            if "sidecar" in batch.schema.names:
+                sidecars += _paths(batch["sidecar"].drop_null()).to_pylist()
+        yield from found
+
+
+def _paths(actions: Any) -> Any:
+    """Return the paths of a column of actions without nulls. Raises KeyError, ValueError where one has none."""
+    import pyarrow.types as types
+
+    paths = actions.field("path")
+    if not (types.is_string(paths.type) or types.is_large_string(paths.type) or types.is_string_view(paths.type)):
+        raise ValueError(f"its paths are no text but {paths.type}")
+    if paths.null_count:
+        raise ValueError("a file of it has no path")
+    return paths
 
 
 def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
@@ -277,6 +305,8 @@ def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
     action = {key: add[key] for key in _READ if add.get(key) is not None}
     vector = action.pop("deletionVector", None)
     if vector:
+        if (vector["storageType"] is None) != (vector["pathOrInlineDv"] is None):
+            raise ValueError(f"the deletion vector of {add['path']} is not complete")
         action["deletionVector"] = {key: value for key, value in vector.items() if value is not None}
     if statistics and add.get("stats"):
         return {**action, "stats": add["stats"]}
@@ -287,5 +317,17 @@ def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
 def _rows(add: Mapping[str, Any]) -> int | None:
     """Return a file's number of rows. No other statistics are kept: they are most of a checkpoint's bytes."""
     parsed = (add.get("stats_parsed") or {}).get("numRecords")
-    found = None if parsed is not None else _NUM_RECORDS.search(add.get("stats") or "")
-    return parsed if found is None else int(found[1])
+    text = add.get("stats")
+    if parsed is not None or not text:
+        return parsed
+    found = _NUM_RECORDS.match(text)
+    return _top_level_rows(text) if found is None else int(found[1])
+
+
+def _top_level_rows(text: str) -> int | None:
+    try:
+        found = json.loads(text) if "numRecords" in text else None
+    except ValueError:
+        return None
+    rows = found.get("numRecords") if isinstance(found, dict) else None
+    return rows if type(rows) is int else None

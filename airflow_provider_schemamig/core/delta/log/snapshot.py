@@ -88,7 +88,7 @@ def _is_there(metadata: Any, kind: str) -> bool:
 
 def read_json(store: ReadStore, name: str) -> LogCommit:
     """Read a V2 checkpoint in JSON, which has the form of a commit and must not disappear. Raises LogDamaged."""
-    with _damage(store, name):
+    with damage(store, name):
         return LogCommit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
 
 
@@ -106,14 +106,26 @@ def read_parquet(
 def read_batches(store: ReadStore, name: str, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
     """Read the same row by row, some thousands at a time: the files of a table can be a million, and as one table they are gibibytes."""
     with _parquet(store, name) as file:
+        _check_paths(file, {column.partition(".")[0] for column in columns})
         yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=_known(file, columns), use_threads=False)
+
+
+def _check_paths(file: parquet.ParquetFile, kinds: Iterable[str]) -> None:
+    """Raise ValueError for actions of another form: pyarrow leaves out what it does not find, and there would be no files."""
+    import pyarrow.types as types
+
+    schema = file.schema_arrow
+    for column in (schema.field(kind) for kind in kinds if kind in schema.names):
+        has_path = types.is_struct(column.type) and column.type.get_field_index("path") >= 0
+        if not has_path and not types.is_null(column.type):
+            raise ValueError(f"its column {column.name} has no path")
 
 
 @contextlib.contextmanager
 def _parquet(store: ReadStore, name: str) -> Iterator[parquet.ParquetFile]:
     import pyarrow.parquet as parquet
 
-    with _damage(store, name), store.open_random(f"{LOG}/{name}") as source:
+    with damage(store, name), store.open_random(f"{LOG}/{name}") as source:
         yield parquet.ParquetFile(source)
 
 
@@ -125,12 +137,14 @@ def _known(
 
 
 @contextlib.contextmanager
-def _damage(store: ReadStore, name: str) -> Iterator[None]:
+def damage(store: ReadStore, name: str, *odd: type[Exception]) -> Iterator[None]:
+    """Raise LogDamaged for what is raised while a file of the log is read. ``odd``: what else a file of another form makes be raised."""
+    errors: tuple[type[Exception], ...] = (ValueError, OSError, *odd)  # pyarrow's own are one of the two
     try:
         yield
     except ObjectMissing:
         raise LogDamaged(uri=store.location.uri, reason=f"{name} disappeared while it was read") from None
-    except (ValueError, OSError) as error:  # pyarrow's errors are either
+    except errors as error:
         raise LogDamaged(uri=store.location.uri, reason=f"{name}: {error}") from error
 
 

@@ -1,29 +1,25 @@
-"""Which files a table has at a version, and what two versions differ in, over random histories and every kind of checkpoint."""
+"""Which files a table has at a version, and what two versions differ in, over random histories."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import tempfile
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_schemamig.core.delta.actions import FileId, RawAction, encode_actions, file_id
-from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
-from airflow_provider_schemamig.core.delta.log.files import absolute_paths, active_files, batches, file_difference, has_cdf
-from airflow_provider_schemamig.core.delta.log.listing import LOG, commit_key
+from airflow_provider_schemamig.core.delta.actions import RawAction, file_id
+from airflow_provider_schemamig.core.delta.errors import LogDamaged
+from airflow_provider_schemamig.core.delta.log.files import active_files, batches, file_difference, has_cdf
 from airflow_provider_schemamig.core.storage import Store
 from tests.support.examples import examples
 from tests.unit.delta.tables import add_file, make_table, remove_file, table_store, write
@@ -159,118 +155,6 @@ def test_a_removed_file_that_never_was_is_a_damaged_log(store: Store) -> None:
     write(store, 1, remove_file("a"))
     with pytest.raises(LogDamaged, match="a is removed"):
         file_difference(store, 0, 1)
-
-
-# --- checkpoints -------------------------------------------------------------------------------------------------------------------------
-
-_VECTOR = pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32()), ("sizeInBytes", pa.int32())])
-_ADD = pa.struct(
-    [
-        ("path", pa.string()),
-        ("partitionValues", pa.map_(pa.string(), pa.string())),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("stats", pa.string()),
-        ("stats_parsed", pa.struct([("numRecords", pa.int64()), ("minValues", pa.struct([("id", pa.int64())]))])),
-        ("deletionVector", _VECTOR),
-        ("tags", pa.map_(pa.string(), pa.string())),
-    ]
-)
-VECTOR = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", "sizeInBytes": 40}
-#: By statistics as text, as a struct, and without any.
-FILES: tuple[dict[str, Any], ...] = (
-    {"path": "p=1/a", "partitionValues": [("p", "1")], "stats": '{"minValues":{"id":1},"numRecords": 5}'},
-    {"path": "p=2/b", "partitionValues": [("p", None)], "stats_parsed": {"numRecords": 6}, "deletionVector": VECTOR},
-    {"path": "c", "partitionValues": []},
-)
-FOUND: dict[FileId, RawAction] = {
-    file_id(action): action
-    for action in (
-        {"path": "p=1/a", "partitionValues": {"p": "1"}, "stats": '{"numRecords":5}'},
-        {"path": "p=2/b", "partitionValues": {"p": None}, "stats": '{"numRecords":6}', "deletionVector": VECTOR},
-        {"path": "c", "partitionValues": {}},
-    )
-}
-REST = {"size": 9, "modificationTime": 1, "dataChange": False}
-
-
-def parquet(store: Store, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A checkpoint's file: ``add``, ``remove`` (never read) and ``sidecar`` columns."""
-    add = pa.array([({**REST, **row["add"]} if "add" in row else None) for row in rows], _ADD)
-    remove = pa.array([row.get("remove") for row in rows], pa.struct([("path", pa.string())]))
-    sidecar = pa.array([row.get("sidecar") for row in rows], pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64())]))
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"add": add, "remove": remove, "sidecar": sidecar}), sink)
-    store.put(f"{LOG}/{name}", sink.getvalue().to_pybytes())
-
-
-def classic(store: Store) -> None:
-    parquet(store, f"{2:020}.checkpoint.parquet", [{"add": FILES[0]}, {"remove": {"path": "gone"}}, {"add": FILES[1]}, {"add": FILES[2]}])
-
-
-def multi_part(store: Store) -> None:
-    parquet(store, f"{2:020}.checkpoint.{1:010}.{2:010}.parquet", [{"add": FILES[0]}])
-    parquet(store, f"{2:020}.checkpoint.{2:010}.{2:010}.parquet", [{"add": FILES[1]}, {"add": FILES[2]}])
-
-
-def sidecars(store: Store) -> Iterator[dict[str, Any]]:
-    for name, files in (("one.parquet", FILES[:1]), ("two%20.parquet", FILES[1:])):
-        parquet(store, f"_sidecars/{name.replace('%20', ' ')}", [{"add": file} for file in files])
-        yield {"sidecar": {"path": name, "sizeInBytes": 1}}
-
-
-def v2_parquet(store: Store) -> None:
-    parquet(store, f"{2:020}.checkpoint.{uuid.uuid4()}.parquet", list(sidecars(store)))
-
-
-def v2_json(store: Store) -> None:
-    data = encode_actions([{"checkpointMetadata": {"version": 2}}, *sidecars(store)])
-    store.put(f"{LOG}/{2:020}.checkpoint.{uuid.uuid4()}.json", data)
-
-
-@pytest.mark.parametrize("hint", [None, 2, 9], ids=["no hint", "hint", "hint beyond"])
-@pytest.mark.parametrize("checkpoint", [classic, multi_part, v2_parquet, v2_json])
-def test_files_come_out_of_every_kind_of_checkpoint(store: Store, checkpoint: Any, hint: int | None) -> None:
-    checkpoint(store)
-    if hint is not None:
-        store.put(f"{LOG}/_last_checkpoint", json.dumps({"version": hint}).encode())
-    write(store, 3, add_file("d"), remove_file("c"))
-    wanted = {file: {**REST, **action} for file, action in FOUND.items()}
-    assert active_files(store, 2) == wanted
-    assert {path for path, _ in active_files(store, 3)} == {"p=1/a", "p=2/b", "d"}
-    assert [file["size"] for file in file_difference(store, 2, 3).removed] == [9]
-    with pytest.raises(LogTruncated):
-        active_files(store, 1)
-    with pytest.raises(LogTruncated):
-        active_files(store, 4)
-
-
-@pytest.mark.parametrize("checkpoint", [classic, multi_part, v2_parquet, v2_json])
-def test_absolute_paths_come_out_of_every_kind_of_checkpoint(store: Store, checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.FILES", (*FILES[:2], {"path": "s3://bucket/other/c", "partitionValues": []}))
-    checkpoint(store)
-    assert absolute_paths(store, 2) == {"s3://bucket/other/c"}
-    write(store, 3, add_file("/other/d"), remove_file("s3://bucket/other/c"), add_file("e"))
-    assert absolute_paths(store, 3) == {"/other/d"}
-
-
-def test_a_sidecar_that_is_gone_is_a_damaged_log(store: Store) -> None:
-    v2_json(store)
-    store.delete(f"{LOG}/_sidecars/one.parquet")
-    with pytest.raises(LogDamaged, match=r"one\.parquet"):
-        active_files(store, 2)
-
-
-def test_commits_that_were_cleaned_up_are_a_gap(store: Store) -> None:
-    make_table(store)
-    for version in (1, 2, 3):
-        write(store, version, add_file(str(version)))
-    store.delete(commit_key(2))
-    with pytest.raises(LogTruncated, match="version 2"):
-        file_difference(store, 1, 3)
-    with pytest.raises(LogTruncated, match="version 2"):
-        active_files(store, 3)
 
 
 # --- batches -----------------------------------------------------------------------------------------------------------------------------
