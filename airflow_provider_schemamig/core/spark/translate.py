@@ -250,9 +250,10 @@ def error_from_json(data: Mapping[str, Any], job: str) -> SchemamigError:
     """Rebuild the error a driver wrote. One of another layer, or of another version of this package, keeps its text as
     ``SparkJobFailed``."""
     kind = _KINDS.get(str(data.get("kind")))
-    if kind is not None:
+    given = data.get("fields")
+    if kind is not None and isinstance(given, Mapping):
         known = {f.name for f in fields(kind)}
-        values = {name: value for name, value in dict(data["fields"]).items() if name in known}
+        values = {name: value for name, value in given.items() if name in known}
         try:
             return kind(**values)
         except TypeError:  # a field that the driver's version does not have

@@ -191,12 +191,16 @@ def test_codes_are_distinct() -> None:
     assert len(codes) == len(set(codes)) >= 14
 
 
+ODD_FIELDS: tuple[dict[str, Any], ...] = ({}, {"fields": None}, {"fields": [1]}, {"fields": "where"}, {"fields": {}})
+
+
 @pytest.mark.parametrize(
     "document",
     [
         error_to_json(InvalidName(kind="column", name="a b", rule="no spaces", collection="flights")),
         {"kind": "BadValue", "fields": {"detail": "of another version"}, "code": "bad_value", "message": "said", "collection": "flights"},
         {"code": "unheard_of", "message": "said", "collection": "flights"},
+        *({"kind": "SparkUnavailable", "code": "spark_unavailable", "collection": "flights", **odd} for odd in ODD_FIELDS),
     ],
 )
 def test_an_error_of_another_layer_or_version_keeps_its_text(document: dict[str, Any]) -> None:
