@@ -54,8 +54,6 @@ class TaskOfRun:
         """Return the instances of the task that Airflow waits for before the asking one.
 
         Of a mapped task these are all of them, unless both tasks are in the same mapped group.
-
-        Of a mapped task these are all of them, unless both tasks are in the same mapped group.
         """
         other = self._task()
         group = None if other is None else other.get_closest_mapped_task_group()

@@ -253,6 +253,18 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     assert other == []
 
 
+def test_a_docstring_says_nothing_twice() -> None:
+    """Judged are sentences, and what follows a colon, of six words and more."""
+    twice = []
+    for path in tracked():
+        if path.suffix == ".py":
+            for node in nodes_of(path):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                    sentences = [" ".join(part.split()) for part in re.split(r"(?<=[.:])\s+", ast.get_docstring(node) or "")]
+                    twice += [f"{path}: {part}" for part in set(sentences) if len(part.split()) > 5 and sentences.count(part) > 1]
+    assert twice == []
+
+
 RELATIVE = re.compile(r"\b(that|which|who|whom|whose|what|where|whoever|whatever)\b", re.IGNORECASE)
 
 

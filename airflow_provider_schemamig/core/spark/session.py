@@ -146,8 +146,6 @@ def java_exit_code(seconds: float = 0.0) -> int | None:
     """Return the exit code of the Java process that pyspark started in this one.
 
     ``seconds``: how long its end is waited for at most. None: it runs, or somebody else started it.
-
-    Waits so many seconds for its end. None: it runs, or somebody else started it.
     """
     from pyspark import SparkContext
 
