@@ -171,7 +171,7 @@ def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
 
 
 def _check_connect(url: str) -> None:
-    from airflow_provider_schemamig.core.spark.connect_address import server_of
+    from airflow_provider_schemamig.core.spark.connect.address import server_of
     from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable
 
     try:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from airflow_provider_schemamig.core.spark.connect_address import server_of, shown
+from airflow_provider_schemamig.core.spark.connect.address import server_of, shown
 from airflow_provider_schemamig.core.spark.driver.job import run_job, tasks_of
 from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
 from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkJobFailed, SparkUnavailable
@@ -201,7 +201,7 @@ def connect_session(url: str) -> SparkSession:
         from pyspark.sql.connect.client import DefaultChannelBuilder
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        from airflow_provider_schemamig.core.spark.connect_retries import ConnectRetryPolicy
+        from airflow_provider_schemamig.core.spark.connect.retries import ConnectRetryPolicy
 
         session = ConnectSession.builder.channelBuilder(DefaultChannelBuilder(url, list(_KEEPALIVE.items()))).create()
     session.client.set_retry_policies([ConnectRetryPolicy()])
