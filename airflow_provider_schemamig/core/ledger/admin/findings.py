@@ -48,7 +48,10 @@ REMEDIES: Mapping[str, str] = {
     "replacement_without_shard": "Cancel the generation: `schemamig cancel --generation N`; the next preflight builds again.",
     "shared_uri": "Clean-up of one would delete the files of the other: delete the row of the shard that nothing points to.",
     "unusable_uri": "Rewrite the shard's place, as `<collection>/<shard>`: `schemamig ledger edit`. Until then it is not deleted.",
-    "orphan_shard": "A later upgrade deletes what was being built. If it stays: look into the table, then delete row and folder by hand.",
+    "orphan_shard": (
+        "A later upgrade deletes what was being built, and where a command is named, that one does it now. "
+        "If it stays: look into the table, then delete row and folder by hand."
+    ),
     # what lies in the environment
     "table_missing": "Restore the table's folder; its rows are in it and not in the ledger.",
     "fence_ahead": "The ledger is older than its tables (files put back by hand?): write the leader row with the epoch that was found.",

@@ -277,7 +277,15 @@ def _orphan_findings(state: State) -> Iterator[LedgerFinding]:
     }
     for shard in state.shards.values():
         if shard.shard not in wanted[shard.state]:
-            yield _of("orphan_shard", shard, f"{shard.state} at {shard.uri}, and nothing points to it")
+            yield _of("orphan_shard", shard, f"{shard.state} at {shard.uri}, and nothing points to it{_way(state, shard)}")
+
+
+def _way(state: State, shard: Shard) -> str:
+    """Return the command that deletes the shard; none unless its generation was still building it at its end."""
+    deployment = state.deployments.get(shard.generation)
+    over = deployment is not None and deployment.state in (DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED)
+    is_left = over and shard.state is ShardState.BUILDING
+    return f"; `schemamig cancel --generation {shard.generation}` deletes it" if is_left else ""
 
 
 def _is_taken_away_later(state: State, shard: Shard) -> bool:

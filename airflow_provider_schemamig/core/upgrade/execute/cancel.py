@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from airflow_provider_schemamig.core.ledger.history import here
-from airflow_provider_schemamig.core.ledger.rows import DeploymentState, ShardState
+from airflow_provider_schemamig.core.ledger.rows import DeploymentState, Shard, ShardState
 from airflow_provider_schemamig.core.ledger.state import State
 from airflow_provider_schemamig.core.ledger.store import LedgerWriter, Put, Update
 from airflow_provider_schemamig.core.names import Generation
@@ -35,7 +35,7 @@ def give_back_claim(env: EnvironmentRoot, seen: State, claim_id: str, listen: Li
     for generation in left:
         state = ledger.transact(functools.partial(_given_back, seen, generation))
         if _is_cancelled(state, generation):
-            _delete(env, ledger, state, generation, listen)
+            delete_built(env, ledger, state, generation, listen)
             given_back = generation
     return given_back
 
@@ -66,19 +66,24 @@ def cancel_claim(env: EnvironmentRoot, generation: Generation, listen: Listener)
             return []
         return [Put(replace(deployment, state=DeploymentState.CANCELLED, cancelled_by=env.who or here()))]
 
-    deleted = _delete(env, ledger, ledger.transact(give_up), generation, listen)
+    deleted = delete_built(env, ledger, ledger.transact(give_up), generation, listen)
     state = ledger.state()
     at = state.release_version  # not the claim's source: one that is over may be of long ago
     return Outcome(at, at, generation, None, deleted.results, pending_holds(state), (*deleted.notes, *_goes_on(state, generation)))
 
 
-def _delete(env: EnvironmentRoot, ledger: LedgerWriter, state: State, generation: Generation, listen: Listener) -> Deleted:
-    """Delete what a cancelled claim has built, and then forget it."""
-    shards = [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]
+def delete_built(env: EnvironmentRoot, ledger: LedgerWriter, state: State, generation: Generation, listen: Listener) -> Deleted:
+    """Delete what an ended generation was building, and then forget it. Raises NotOurPlace."""
+    shards = built_by(state, generation)
     deleted = delete_tables(env, state, shards, "cleanup", listen)
     remove_scratch(env, generation)
     ledger.transact(functools.partial(forget_shards, {shard.shard for shard in shards}))
     return deleted
+
+
+def built_by(state: State, generation: Generation) -> list[Shard]:
+    """Return what a generation is still building, or was when it came to its end."""
+    return [shard for shard in state.shards.values() if shard.state is ShardState.BUILDING and shard.generation == generation]
 
 
 def _goes_on(state: State, generation: Generation) -> Iterator[str]:

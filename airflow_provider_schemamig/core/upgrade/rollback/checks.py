@@ -15,6 +15,8 @@ from airflow_provider_schemamig.core.schema.delta_rules.properties import FORGET
 from airflow_provider_schemamig.core.schema.diff.drift import forgets
 from airflow_provider_schemamig.core.storage import ReadStore
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, deployment_of
+from airflow_provider_schemamig.core.upgrade.execute.cancel import built_by
 from airflow_provider_schemamig.core.upgrade.plan.column_names import exchanged
 from airflow_provider_schemamig.core.upgrade.plan.errors import OldTableForgets, OldTableMissing, RollbackLogGone
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import drift_of, drift_refusal, may_be_renamed, table_store
@@ -46,6 +48,9 @@ def to_roll_back(state: State) -> Deployment:
         begun = ", and contract has begun" if hold is not None and hold.state is HoldState.CONTRACTING else ""
         raise _nothing(state, f"the hold of {deployment.target} is over{begun}", _BY_RELEASE)
     why = f"generation {deployment.generation} is {deployment.state.value} already"
+    if built_by(state, deployment.generation):
+        why += ", and what it was building was not deleted"
+        raise _nothing(state, why, f"`schemamig cancel --generation {deployment.generation}` deletes it.")
     raise _nothing(state, why, "Look at `schemamig status`: it names the release that the environment is at.")
 
 
@@ -75,6 +80,19 @@ def begun_by(state: State, claim_id: str | None, asked: Generation | None) -> De
         check_label("claim", claim_id)
     found = (item for item in state.deployments.values() if claim_id in item.rolled_back_by and asked in (None, item.generation))
     return next(found, None)
+
+
+def rolled_back_before(state: State, claim_id: str | None, generation: Generation | None) -> Outcome | None:
+    """Return the answer if just this was rolled back already, whose answer was lost, or by a twin."""
+    begun = begun_by(state, claim_id, generation)
+    if begun is not None and begun.state is DeploymentState.ROLLED_BACK:
+        done = f"{begun.target} was rolled back under this claim already"
+        return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
+    asked = None if generation is None else deployment_of(state, generation)
+    if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
+        at = state.release_version
+        return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
+    return None
 
 
 def check_rollback_possible(env: EnvironmentRoot, state: State, deployment: Deployment, plan: Plan, hold: Hold) -> None:

@@ -48,13 +48,20 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     leading,
     plan_of,
 )
+from airflow_provider_schemamig.core.upgrade.execute.cancel import built_by, delete_built
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_as_before, schemas_rolled_back, uses_since_rollback
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import dropped_before
 from airflow_provider_schemamig.core.upgrade.prepare.transfers import RewriteRollback
-from airflow_provider_schemamig.core.upgrade.rollback.checks import begun_by, check_hold_not_over, check_rollback_possible, to_roll_back
+from airflow_provider_schemamig.core.upgrade.rollback.checks import (
+    begun_by,
+    check_hold_not_over,
+    check_rollback_possible,
+    rolled_back_before,
+    to_roll_back,
+)
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, another_first
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     RolledBackTables,
@@ -104,7 +111,7 @@ def roll_back(
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
     ledger.state().require_current("rollback")
-    done = _done(ledger.state(), claim_id, generation)
+    done = _done_before(env, ledger, listen, claim_id, generation)
     if done is not None:
         return done
     recall_heads(env)
@@ -123,7 +130,7 @@ def roll_back(
     try:
         leader = _led(env, ledger, listen, deployment, claim_id)
     except NothingToRollBack:
-        done = _done(ledger.state(), claim_id, generation)
+        done = _done_before(env, ledger, listen, claim_id, generation)
         if done is None:
             raise
         return done
@@ -142,23 +149,22 @@ def roll_back(
     else:
         leader.append(lambda state: _closed(state, leader))  # before anything is deleted: nobody goes on with the generation
         with contextlib.suppress(Fenced):  # who leads by now cleans up
-            remove_shards(leader, own_shards(leader))
+            remove_shards(leader, built_by(leader.state, leader.generation))
             _clean_up_before(leader)
     outcome = leader.outcome()
     return replace(outcome, source=outcome.target, target=outcome.source)
 
 
-def _done(state: State, claim_id: str | None, generation: Generation | None) -> Outcome | None:
-    """Return the answer if just this was rolled back already, whose answer was lost, or by a twin."""
-    begun = begun_by(state, claim_id, generation)
-    if begun is not None and begun.state is DeploymentState.ROLLED_BACK:
-        done = f"{begun.target} was rolled back under this claim already"
-        return Outcome(begun.target, begun.source, begun.generation, None, notes=(done,))
-    asked = None if generation is None else deployment_of(state, generation)
-    if asked is not None and asked.state is DeploymentState.ROLLED_BACK:
-        at = state.release_version
-        return Outcome(at, at, asked.generation, None, notes=(f"generation {asked.generation} was rolled back already",))
-    return None
+def _done_before(
+    env: EnvironmentRoot, ledger: LedgerWriter, listen: Listener, claim_id: str | None, generation: Generation | None
+) -> Outcome | None:
+    """Return the answer of ``rolled_back_before``, and finish the deleting, as a rollback may have died before it."""
+    state = ledger.state()
+    done = rolled_back_before(state, claim_id, generation)
+    if done is None or done.generation is None or not built_by(state, done.generation):
+        return done
+    deleted = delete_built(env, ledger, state, done.generation, listen)
+    return replace(done, stages=deleted.results, notes=(*done.notes, *deleted.notes))
 
 
 def _checked(
@@ -210,11 +216,6 @@ def _raise_epoch(state: State, deployment: Deployment, claim_id: str | None) -> 
     if found.state is DeploymentState.COMMITTED:
         updates.append(Put(replace(state.holds[found.generation], state=HoldState.ROLLING_BACK)))
     return updates
-
-
-def own_shards(leader: LeaderView) -> tuple[Shard, ...]:
-    """Return what the deployment was building: nobody ever saw it."""
-    return tuple(s for s in leader.state.shards.values() if s.state is ShardState.BUILDING and s.generation == leader.generation)
 
 
 def _clean_up_before(leader: LeaderWriter) -> None:

@@ -123,6 +123,15 @@ def test_a_ledger_that_breaks_one_rule_has_that_finding_alone(
     assert codes(sound) == [(rule.split(",", maxsplit=1)[0], where)]
 
 
+@pytest.mark.parametrize("over", [DeploymentState.ROLLED_BACK, DeploymentState.CANCELLED])
+def test_a_shard_of_a_generation_that_is_over_names_the_command_that_deletes_it(sound: LedgerWriter, over: DeploymentState) -> None:
+    way = "; `schemamig cancel --generation 2` deletes it"
+    sound.transact(put(replace(X, generation=Generation(2)), replace(deployment(2), state=over)))
+    assert [finding.text for finding in verify(LedgerReader(sound.env))] == [f"building at {X.uri}, and nothing points to it{way}"]
+    sound.transact(put(deployment(2)))
+    assert [way in finding.text for finding in verify(LedgerReader(sound.env))] == [False]
+
+
 def test_an_object_whose_fingerprint_was_changed_takes_the_release_with_it(sound: LedgerWriter) -> None:
     sound.transact(lambda s: [object_(s, fingerprint=Fingerprint("sf1:0"))])
     assert codes(sound) == [("wrong_fingerprint", 'objects "flights"'), ("wrong_set_fingerprint", 'config "release"')]

@@ -12,10 +12,13 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.rows import HoldState, ShardState
+from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.storage.errors import StorageUnreachable
 from airflow_provider_schemamig.core.upgrade.rollback import rollback as rollback_module
+from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from tests.support.lake import Crash, Lake, append, no_spark
 from tests.support.tables import foreign
 from tests.support.upgrades import deployed, expanded, make_holds_due, refused, releases, seen, two_releases, whole
@@ -180,5 +183,37 @@ def test_a_rollback_of_one_generation_goes_no_release_further(tmp_path: Path) ->
     with refused("unknown_generation"):
         commands.rollback(lake.env, generation=Generation(99), jobs=no_spark)
     commands.rollback(lake.env, jobs=no_spark)
+    assert lake.version == "1.0.0"
+    whole(lake)
+
+
+@pytest.mark.parametrize("way", ["generation", "claim", "cancel"])
+def test_a_rollback_that_died_before_its_clean_up_is_finished_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    lake = two_releases(tmp_path, OLD, NEW, STEPS)
+    generation = expanded(lake, lake.second)
+
+    def die(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rollback_module, "remove_shards", die)
+        with pytest.raises(Crash):
+            commands.rollback(lake.env, claim_id="task", jobs=no_spark)
+    command = f"`schemamig cancel --generation {generation}` deletes it"
+    built = [shard for shard in lake.state.shards.values() if shard.state is ShardState.BUILDING]
+    assert built
+    assert [command in finding.text for finding in verify(LedgerReader(lake.env)) if finding.code == "orphan_shard"]
+    with pytest.raises(NothingToRollBack, match=command):
+        commands.rollback(lake.env, jobs=no_spark)
+    if way == "cancel":
+        commands.cancel(lake.env, generation)
+    else:
+        asked: dict[str, Any] = {"generation": generation} if way == "generation" else {"claim_id": "task"}
+        again = commands.rollback(lake.env, jobs=no_spark, **asked)
+        assert [stage.kind for stage in again.stages] == ["cleanup"] * len(built)
+        assert commands.rollback(lake.env, jobs=no_spark, **asked).stages == ()
+    assert not [shard for shard in built if lake.env.store().exists(f"{shard.uri}/_delta_log/{0:020}.json")]
     assert lake.version == "1.0.0"
     whole(lake)
