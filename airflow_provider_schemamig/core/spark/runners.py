@@ -148,7 +148,7 @@ class ConnectRunner:
     def run(self, job: Job, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             # Not the statements alone: a server can be lost while its session is made, and between two settings.
-            with translated(job, request.get("collection")):
+            with translated(job):
                 return self._run(job, request)
         except SparkUnavailable as lost:
             raise SparkUnavailable(where=shown(self.url), reason=lost.reason, collection=lost.collection) from None
