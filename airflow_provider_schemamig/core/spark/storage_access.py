@@ -32,7 +32,7 @@ _ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 _OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
 _LOGIN = "https://login.microsoftonline.com"
 _UNITS = r"ns|us|ms|millis|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|s(?:ec(?:ond)?s?)?|d(?:ays?)?|w(?:eeks?)?"
-_DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNITS})?\s*")
+_DURATION = re.compile(rf"(\d{{1,15}}(?:\.\d{{1,15}})?)\s*({_UNITS})?\s*")
 _FRACTIONS = {"ns": Fraction(1, 1_000_000), "us": Fraction(1, 1000), "ms": Fraction(1)}
 _MILLIS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 #: What Hadoop keeps a time limit in; 24 days.

@@ -321,7 +321,9 @@ def test_connect_to_no_address() -> None:
         ConnectRunner("sc://[::1]:1/;token=x").run("fill", {})
 
 
-@pytest.mark.parametrize("url", ["sc://", "sc://host:port", "sc://host:15002;token=secret", "sc://me:secret@host"])
+@pytest.mark.parametrize(
+    "url", ["sc://", "sc://host:port", "sc://host:15002;token=secret", "sc://me:secret@host", "sc://a..b:1", "sc://host:1?token=secret"]
+)
 def test_an_address_that_is_none_is_refused_before_any_job(url: str) -> None:
     for work in (runner_for, connect_session):
         with pytest.raises(errors.SparkAddressUnusable) as caught:

@@ -266,7 +266,7 @@ def _json_files(store: ReadStore, name: str, sidecars: list[str]) -> Sequence[Ra
     commit = read_json(store, name)
     with damage(store, name, *_ODD):
         sidecars += [str(sidecar["path"]) for sidecar in commit.actions("sidecar")]
-        if not all(isinstance(add["path"], str) for add in commit.adds):
+        if not all(isinstance(add["path"], str) and file_id(add) for add in commit.adds):
             raise ValueError("a file of it has no path")
     return commit.adds
 
@@ -318,8 +318,8 @@ def _rows(add: Mapping[str, Any]) -> int | None:
     """Return a file's number of rows. No other statistics are kept: they are most of a checkpoint's bytes."""
     parsed = (add.get("stats_parsed") or {}).get("numRecords")
     text = add.get("stats")
-    if parsed is not None or not text:
-        return parsed
+    if isinstance(parsed, int) or not text:
+        return parsed if isinstance(parsed, int) else None
     found = _NUM_RECORDS.match(text)
     return _top_level_rows(text) if found is None else int(found[1])
 
@@ -327,7 +327,7 @@ def _rows(add: Mapping[str, Any]) -> int | None:
 def _top_level_rows(text: str) -> int | None:
     try:
         found = json.loads(text) if "numRecords" in text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     rows = found.get("numRecords") if isinstance(found, dict) else None
     return rows if type(rows) is int else None

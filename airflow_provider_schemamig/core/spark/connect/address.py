@@ -17,6 +17,8 @@ def server_of(url: str) -> tuple[str, int]:
     authority, _, rest = url.removeprefix("sc://").partition("/")
     if "@" in authority:
         raise SparkAddressUnusable(reason="it holds a user, and a Spark Connect server takes a token")
+    if "?" in authority or "#" in authority:
+        raise SparkAddressUnusable(reason="its options stand behind a slash and a semicolon, not behind ? or #")
     if ";" in authority:
         raise SparkAddressUnusable(reason="a slash is missing before its options")
     try:
@@ -24,7 +26,7 @@ def server_of(url: str) -> tuple[str, int]:
         host = parts.hostname
     except ValueError:
         host = None
-    if host is None or _HOST.fullmatch(host) is None:
+    if host is None or _HOST.fullmatch(host) is None or not _is_name(host):
         raise SparkAddressUnusable(reason="its host is missing or is none")
     try:
         port = _PORT if parts.port is None else parts.port
@@ -38,6 +40,15 @@ def server_of(url: str) -> tuple[str, int]:
     if options and not all(map(_OPTION.fullmatch, options.split(";"))):
         raise SparkAddressUnusable(reason="an option of it is not NAME=VALUE (in a value, = is %3D, / is %2F)")
     return host, port
+
+
+def _is_name(host: str) -> bool:
+    """Return whether a host can be looked up: each of its labels has 1 to 63 characters."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def shown(url: str) -> str:

@@ -167,7 +167,13 @@ def test_paths_of_a_checkpoint_in_a_form_without_patterns_are_a_damaged_log(stor
         absolute_paths(store, 2)
 
 
-@pytest.mark.parametrize("action", [{"add": {"path": None}}, {"add": {"size": 1}}, {"add": "a"}, {"sidecar": {}}, {"sidecar": None}])
+@pytest.mark.parametrize(
+    "action",
+    [
+        *({"add": {"path": None}}, {"add": {"size": 1}}, {"add": "a"}, {"sidecar": {}}, {"sidecar": None}),
+        *({"add": {"path": "a", "deletionVector": "x"}}, {"add": {"path": "a", "deletionVector": {"storageType": "u"}}}),
+    ],
+)
 def test_odd_actions_of_a_checkpoint_in_json_are_a_damaged_log(store: Store, action: dict[str, Any]) -> None:
     store.put(f"{LOG}/{2:020}.checkpoint.{uuid.uuid4()}.json", encode_actions([{"checkpointMetadata": {"version": 2}}, action]))
     with pytest.raises(LogDamaged, match="json: "):
