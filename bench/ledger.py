@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from itertools import count, islice
@@ -18,9 +17,9 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import CollectionName, Epoch, Fingerprint, Generation, SchemaId, ShardId, Version
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from airflow_provider_schemamig.core.upgrade.prepare.fill import without_spark
-from bench.schema_only import GROWTH_GOAL, releases
+from bench.schema_only import releases
 from bench.tools.measure import Usage, run, run_warm
-from bench.tools.table import Row, cell
+from bench.tools.table import Row, cell, growth, usage_cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 UPDATES, COLLECTIONS, COLUMNS = 100_000, 1_000, 20
@@ -40,14 +39,13 @@ def open_long_history(folder: Path) -> Iterator[Row]:
     dumped = run_warm([SCHEMAMIG, "ledger", "dump", "--env", env, "--current", "--json"])
     yield Row(
         f"ledger, {UPDATES:,} updates in {commits:,} commits, opened after compaction",
-        cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", after.wall_s, after.cpu_s, after.peak_mib),
+        usage_cell(after),
         cell("before: {:.2f} s, {:.0f} MiB", before.wall_s, before.peak_mib),
         cell("{:.1f} x", before.cpu_s / after.cpu_s),
         "1 s",
     )
-    took = "{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB"
-    yield Row("the same ledger compacted", cell(took, compacted.wall_s, compacted.cpu_s, compacted.peak_mib))
-    yield Row(f"all rows of {COLLECTIONS:,} collections dumped", cell(took, dumped.wall_s, dumped.cpu_s, dumped.peak_mib))
+    yield Row("the same ledger compacted", usage_cell(compacted))
+    yield Row(f"all rows of {COLLECTIONS:,} collections dumped", usage_cell(dumped))
 
 
 def after_many_upgrades(folder: Path) -> Iterator[Row]:
@@ -72,10 +70,8 @@ def after_many_upgrades(folder: Path) -> Iterator[Row]:
     few, many = (taken[number] for number in FEW_AND_MANY)
     for name in few:
         for moves, usage in zip(FEW_AND_MANY, (few[name], many[name]), strict=True):
-            took = cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib)
-            yield Row(f"{name}, after {moves:,} upgrades and rollbacks", took)
-        exponent = math.log(many[name].cpu_s / few[name].cpu_s) / math.log(FEW_AND_MANY[1] / FEW_AND_MANY[0])
-        yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
+            yield Row(f"{name}, after {moves:,} upgrades and rollbacks", usage_cell(usage))
+        yield growth(few[name], many[name], FEW_AND_MANY[1] / FEW_AND_MANY[0])
 
 
 def write_history(env: Environment) -> int:

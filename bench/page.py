@@ -9,7 +9,6 @@ import signal
 import socket
 import statistics
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +22,7 @@ import pendulum
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, append_history
 from bench.schema_only import lake
+from bench.tools.airflow_home import AIRFLOW, make_home
 from bench.tools.table import Row, cell
 
 COLLECTIONS, ENTRIES, TIMES = 1_000, 10_000, 15
@@ -135,19 +135,13 @@ def _home(home: Path, env: str) -> dict[str, str]:
     home.mkdir()
     (home / "dags").mkdir()
     (home / "passwords.json").write_text(json.dumps({"admin": "bench"}))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")} | {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+    more = {
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
         "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "schemamig", "extra": {"environment_uri": env}}),
     }
-    airflow = str(Path(sys.executable).with_name("airflow"))
-    subprocess.run([airflow, "db", "migrate"], env=environment, check=True, capture_output=True)
-    return environment
+    return make_home(home, home / "dags", more)
 
 
 @contextmanager
@@ -155,7 +149,7 @@ def _server(environment: dict[str, str], more: dict[str, str]) -> Iterator[_Serv
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    command = [str(Path(sys.executable).with_name("airflow")), "api-server", "--host", "127.0.0.1", "--port", str(port)]
+    command = [AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(
         command, env={**environment, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from airflow_provider_schemamig.core.names import Version
 from airflow_provider_schemamig.core.release.folder.lock import digest, module_file, must_be_locked, render_lock, snapshot_file
 from bench.tools.measure import run_warm
-from bench.tools.table import Row, cell
+from bench.tools.table import Row, cell, usage_cell
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
 VERSIONS, COLLECTIONS, COLUMNS = 1_000, 50, 20
@@ -26,7 +26,7 @@ def check_many(folder: Path) -> Iterator[Row]:
     size = sum(path.stat().st_size for path in history.rglob("*") if path.is_file())
     yield Row(
         f"check, {VERSIONS:,} versions x {COLLECTIONS} collections",
-        cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", many.wall_s, many.cpu_s, many.peak_mib),
+        usage_cell(many),
         cell("1 version: {:.2f} s", one.wall_s),
         cell("{:.0f} MiB/s", size / many.cpu_s / 1024 / 1024),
         "5 s",

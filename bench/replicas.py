@@ -23,7 +23,7 @@ from airflow_provider_schemamig.core.schema.fingerprint import fingerprint, set_
 from airflow_provider_schemamig.core.schema.model import Declaration, Field, Primitive
 from bench.schema_only import SCHEMAMIG
 from bench.tools.measure import cpu_s, run, run_warm
-from bench.tools.table import Row, cell
+from bench.tools.table import Row, cell, usage_cell
 
 ENVIRONMENTS, COLLECTIONS, COLUMNS = 50, 200, 20
 
@@ -45,7 +45,7 @@ def status(folder: Path) -> Iterator[Row]:
     floor = run([sys.executable, "-c", "import pendulum, deltalake"])
     yield Row(
         f"schema status of {ENVIRONMENTS} nodes x {COLLECTIONS} collections, all of which differ",
-        cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+        usage_cell(usage),
         cell("importing Delta: {:.2f} s wall, {:.2f} s CPU", floor.wall_s, floor.cpu_s),
         cell("{:.1f} x", usage.cpu_s / floor.cpu_s),
         "1 s",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.schema_only import GROWTH_GOAL, SCHEMAMIG, releases
+from bench.schema_only import SCHEMAMIG, releases
 from bench.tools.measure import Usage, run
-from bench.tools.table import Row, cell
+from bench.tools.table import Row, growth, usage_cell
 
 FEW, MANY = 1_000, 10_000
 #: Of the upgrade that adds a column to each.
@@ -22,11 +21,10 @@ def many_collections(folder: Path) -> Iterator[Row]:
         for tables, usage in ((FEW, a), (MANY, b)):
             yield Row(
                 f"{name}, {tables:,} collections",
-                cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+                usage_cell(usage),
                 goal=GOALS[tables] if name == "upgrade" else "",
             )
-        exponent = math.log(b.cpu_s / a.cpu_s) / math.log(MANY / FEW)
-        yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
+        yield growth(a, b, MANY / FEW)
 
 
 def _commands(folder: Path, tables: int) -> dict[str, Usage]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -21,12 +20,10 @@ from airflow_provider_schemamig.core.schema.changes import AddColumn
 from airflow_provider_schemamig.core.schema.model import Field, Primitive
 from airflow_provider_schemamig.core.upgrade.plan.live_tables import table_store
 from bench.tools.measure import Usage, floor_commits, median_ms, run, run_warm
-from bench.tools.table import Row, cell
+from bench.tools.table import Row, cell, growth, usage_cell
 from tests.support.product import Product
 
 SCHEMAMIG = str(Path(sys.executable).with_name("schemamig"))
-#: Of the CPU that a command takes, from few to many.
-GROWTH_GOAL = "exponent 1.05"
 COLUMNS = ", ".join(
     f"c{n} {kind}" for n, kind in enumerate(["INT", "BIGINT", "STRING", "DOUBLE", "TIMESTAMP", "STRUCT<a: INT, b: STRING>"] * 2)
 )
@@ -124,13 +121,12 @@ def evolve_many_files(folder: Path) -> Iterator[Row]:
         for files, usage in ((MANY, many), (MOST, most)):
             yield Row(
                 f"{name}, a table of {files:,} files",
-                cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib),
+                usage_cell(usage),
                 cell(f"{FEW} files: {{:.2f}} s wall, {{:.2f}} s CPU, {{:.0f}} MiB", few.wall_s, few.cpu_s, few.peak_mib),
                 cell("{:.2f}x", usage.wall_s / few.wall_s),
                 "1.5x" if (name, files) == ("upgrade", MANY) else "",
             )
-        exponent = math.log(most.cpu_s / many.cpu_s) / math.log(MOST / MANY)
-        yield Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal=GROWTH_GOAL)
+        yield growth(many, most, MOST / MANY)
 
 
 def _with_files(folder: Path, files: int) -> Environment:

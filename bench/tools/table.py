@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from bench.tools.measure import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,17 @@ class Rounds(tuple[float, ...]):
 def cell(template: str, *numbers: float) -> Cell:
     """Return the cell of a template and its numbers."""
     return Cell(template, numbers)
+
+
+def usage_cell(usage: Usage) -> Cell:
+    """Return what one process took."""
+    return cell("{:.2f} s wall, {:.2f} s CPU, {:.0f} MiB", usage.wall_s, usage.cpu_s, usage.peak_mib)
+
+
+def growth(few: Usage, many: Usage, times: float) -> Row:
+    """Return the exponent with which the CPU grows from ``few`` to ``times`` as much."""
+    exponent = math.log(many.cpu_s / few.cpu_s) / math.log(times)
+    return Row("  growth of its CPU", cell("n^{:.2f}", exponent), goal="exponent 1.05")
 
 
 def texts(rounds: Sequence[Row]) -> tuple[str, str, str, str, str]:
