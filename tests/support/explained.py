@@ -91,6 +91,7 @@ class ExplainedRuns:
         def settled(writer: LeaderWriter, *given: Any, **options: Any) -> None:
             holds = writer.state.holds.values()
             is_open = bool(writer.state.intents) or any(hold.state is HoldState.ROLLING_BACK for hold in holds)
+            is_open = is_open or bool(writer.plan.of_kind(s.Settle))  # a settling upgrade is taken up after all was settled, too
             settle(writer, *given, **options)
             if is_open:
                 self._look(writer)
@@ -130,7 +131,7 @@ def check_derived(report: PlanReport) -> None:
     plan, state = report.plan, report.view.state
     holds = [state.holds[found] for found in sorted(plan.ends)] if state is not None else []
     checks = Checks()
-    checks.is_settling = lambda: report.view.only_settles  # type: ignore[method-assign]
+    checks.only_settles = lambda: report.view.only_settles  # type: ignore[method-assign]
     derived = stages(plan.target, state, holds, checks)
     assert derived == plan.stages, f"derived {derived}, planned {plan.stages}"
 

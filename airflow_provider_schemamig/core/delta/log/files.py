@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
@@ -23,6 +23,8 @@ from airflow_provider_schemamig.core.delta.log.snapshot import damage, read_batc
 from airflow_provider_schemamig.core.delta.properties import is_on
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CHANGE_DATA_FEED
 from airflow_provider_schemamig.core.storage import ReadStore
+
+T = TypeVar("T")
 
 #: What it takes to read a file.
 _READ = ("path", "partitionValues", "size", "modificationTime", "dataChange", "deletionVector", "clusteringProvider")
@@ -223,23 +225,32 @@ def _by_path(files: Iterable[RawAction]) -> tuple[RawAction, ...]:
 
 
 def _checkpoint_files(store: ReadStore, names: Sequence[str], statistics: bool) -> Iterator[RawAction]:
-    """Yield the ``add`` actions in the files of one checkpoint; those of a V2 checkpoint lie in its sidecars, or in itself."""
-    for name in names:
-        sidecars: list[str] = []
-        yield from _json_files(store, name, sidecars) if name.endswith(".json") else _parquet_files(store, name, statistics, sidecars)
-        for sidecar in sidecars:
-            yield from _parquet_files(store, _sidecar(sidecar), statistics, [])
+    """Yield the ``add`` actions of one checkpoint."""
+
+    def read(name: str, sidecars: list[str]) -> Iterable[RawAction]:
+        return _json_files(store, name, sidecars) if name.endswith(".json") else _parquet_files(store, name, statistics, sidecars)
+
+    return _with_sidecars(names, read)
 
 
 def _absolute_in_checkpoint(store: ReadStore, names: Sequence[str]) -> Iterator[str]:
+    """Yield the absolute paths of one checkpoint's ``add`` actions."""
+
+    def read(name: str, sidecars: list[str]) -> Iterable[str]:
+        if name.endswith(".json"):
+            return (path for add in _json_files(store, name, sidecars) if re.match(_ABSOLUTE, path := str(add["path"])))
+        return _absolute_in_parquet(store, name, sidecars)
+
+    return _with_sidecars(names, read)
+
+
+def _with_sidecars(names: Sequence[str], read: Callable[[str, list[str]], Iterable[T]]) -> Iterator[T]:
+    """Yield what ``read`` finds in the files of a checkpoint. Those of a V2 one lie in its sidecars, whose paths it adds to its list."""
     for name in names:
         sidecars: list[str] = []
-        if name.endswith(".json"):
-            yield from (path for add in _json_files(store, name, sidecars) if re.match(_ABSOLUTE, path := str(add["path"])))
-        else:
-            yield from _absolute_in_parquet(store, name, sidecars)
+        yield from read(name, sidecars)
         for sidecar in sidecars:
-            yield from _absolute_in_parquet(store, _sidecar(sidecar), [])
+            yield from read(_sidecar(sidecar), [])
 
 
 def _absolute_in_parquet(store: ReadStore, name: str, sidecars: list[str]) -> Iterator[str]:

@@ -104,7 +104,7 @@ def read_parquet(
 
 
 def read_batches(store: ReadStore, name: str, columns: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
-    """Read the same row by row, some thousands at a time: the files of a table can be a million, and as one table they are gibibytes."""
+    """Yield the same, some thousand rows at a time: a table can have a million files, which are gibibytes at once."""
     with _parquet(store, name) as file:
         _check_paths(file, {column.partition(".")[0] for column in columns})
         yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=_known(file, columns), use_threads=False)

@@ -188,7 +188,7 @@ class _Planner(Checks):
             found = drift_found(state, name, head)
             self._refusals += [found] if found is not None else []
 
-    def is_settling(self) -> bool:
+    def only_settles(self) -> bool:
         return self._view.only_settles
 
     def admits(self, step: MergedStep) -> bool:

@@ -42,7 +42,7 @@ class Checks:
     The planner's ask the live tables and the holds, and collect every refusal.
     """
 
-    def is_settling(self) -> bool:
+    def only_settles(self) -> bool:
         """Return whether a deployment leads that only settles: it has to be taken up though nothing is to be deployed."""
         return False
 
@@ -105,7 +105,7 @@ def _settle_stages(target: Target, state: State | None, checks: Checks) -> tuple
     if state is None:
         return ()
     names = {intent.collection for intent in state.intents.values() if target.is_deployed or intent.kind is not IntentKind.COMPACT}
-    is_begun = not target.is_deployed and (bool(begun_rollbacks(state)) or checks.is_settling())
+    is_begun = not target.is_deployed and (bool(begun_rollbacks(state)) or checks.only_settles())
     return (s.Settle(tuple(sorted(names))),) if names or is_begun else ()
 
 

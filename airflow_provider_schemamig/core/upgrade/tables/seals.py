@@ -280,10 +280,10 @@ def unseal_left(env: EnvironmentRoot, listen: Listener, *, only_expired: bool) -
     Best effort: of what stands against it the task that comes next tells. A run that is still alive finds its seals lifted and is tried
     again, so with ``only_expired`` those stay that it may still use.
     """
-    state = LedgerReader(env).state_or_none()
-    if state is None or state.leader is None or not state.is_promoted:
-        return
     with contextlib.suppress(SchemamigError):
+        state = LedgerReader(env).state_or_none()
+        if state is None or state.leader is None or not state.is_promoted:
+            return
         leader = lead(env, state.leader.generation, listen, task="upgrade")
         now = pendulum.now("UTC")
         seals = [intent for intent in held_seals(leader) if intent.deadline < now or not only_expired]
