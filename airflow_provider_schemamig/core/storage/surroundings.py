@@ -197,7 +197,9 @@ def _shell_proxy(prefix: str, options: Mapping[str, str]) -> tuple[str, str] | N
 
 def _endpoint(prefix: str, options: Mapping[str, str]) -> str:
     if prefix == "aws_":
-        return option_of(options, "aws_endpoint_url") or "https://s3.amazonaws.com"
+        region = option_of(options, "aws_region")
+        own = f"https://s3.{region}.amazonaws.com" if region else "https://s3.amazonaws.com"
+        return option_of(options, "aws_endpoint_url") or own
     if prefix == "google_":
         return option_of(options, "google_base_url") or options.get("fs.gs.storage.root.url") or "https://storage.googleapis.com"
     account = option_of(options, "azure_storage_account_name") or "*"

@@ -190,6 +190,8 @@ def test_the_proxy_of_the_shell_is_sparks_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NO_PROXY", "localhost,.example.org")
     assert "fs.s3a.proxy.host" not in hadoop_settings({"endpoint": "https://s3.example.org"})
     assert hadoop_settings({"region": "x"}) == proxied
+    monkeypatch.setenv("NO_PROXY", ".x.amazonaws.com")  # where our client goes to
+    assert hadoop_settings({"region": "x"}) == {"fs.s3a.endpoint.region": "x"}
 
 
 @pytest.mark.parametrize("store, said", [("AZURE", {"account_name": "a"}), ("GOOGLE", {"google_skip_signature": "true"})])

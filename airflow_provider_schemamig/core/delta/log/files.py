@@ -33,7 +33,7 @@ _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.-]*:/)"
 #: As all writers have it: the first of the statistics. Behind others it could be a column's that is called so, too.
 _NUM_RECORDS = re.compile(r'\s*\{\s*"numRecords"\s*:\s*(\d+)\s*[,}]')
 #: What decoding raises over actions of another form than Delta's.
-_ODD = (KeyError, TypeError, AttributeError, NotImplementedError)
+_ODD = (KeyError, TypeError, AttributeError, NotImplementedError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +316,10 @@ def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
     action = {key: add[key] for key in _READ if add.get(key) is not None}
     vector = action.pop("deletionVector", None)
     if vector:
-        if (vector["storageType"] is None) != (vector["pathOrInlineDv"] is None):
+        found = {key: value for key, value in vector.items() if value is not None}
+        if found and not {"storageType", "pathOrInlineDv"} <= found.keys():
             raise ValueError(f"the deletion vector of {add['path']} is not complete")
-        action["deletionVector"] = {key: value for key, value in vector.items() if value is not None}
+        action["deletionVector"] = found
     if statistics and add.get("stats"):
         return {**action, "stats": add["stats"]}
     rows = _rows(add)

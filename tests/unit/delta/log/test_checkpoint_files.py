@@ -153,12 +153,12 @@ def test_odd_values_of_a_checkpoint_are_a_damaged_log(store: Store) -> None:
     odd(store, add=pa.array([{"path": "a", "partitionValues": [("p", "1"), ("p", "2")]}], pa.struct([PATH, VALUES])))
     with pytest.raises(LogDamaged, match="duplicate"):
         active_files(store, 2)
-    vector = pa.field("deletionVector", pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string())]))
-    odd_vector = {"storageType": "u", "pathOrInlineDv": None}
-    store.delete(f"{LOG}/{2:020}.checkpoint.parquet")
-    odd(store, add=pa.array([{"path": "a", "deletionVector": odd_vector}], pa.struct([PATH, vector])))
-    with pytest.raises(LogDamaged, match="deletion vector of a"):
-        active_files(store, 2)
+    vector = pa.field("deletionVector", pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32())]))
+    for odd_vector in ({"storageType": "u", "pathOrInlineDv": None}, {"offset": 1}):
+        store.delete(f"{LOG}/{2:020}.checkpoint.parquet")
+        odd(store, add=pa.array([{"path": "a", "deletionVector": odd_vector}], pa.struct([PATH, vector])))
+        with pytest.raises(LogDamaged, match="deletion vector of a"):
+            active_files(store, 2)
 
 
 def test_paths_of_a_checkpoint_in_a_form_without_patterns_are_a_damaged_log(store: Store) -> None:
