@@ -40,7 +40,7 @@ def upgrade(
     spark: SparkOption = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Take the environment to the release: every task in order. A new environment is made at the release's head."""
+    """Take the environment to the release: every task in order. With --create a new one is made at the release's head."""
     from airflow_provider_schemamig.core import commands
 
     root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)

@@ -38,8 +38,8 @@ class AlreadyManaged(Refusal):
     code = "already_managed"
     message = "{uri} is managed by this environment already, as the collection {owner}."
     next_action = (
-        "`schemamig status` shows each collection's table; `schemamig unmanage --collection {owner}` lets go of this one, then it can be "
-        "adopted again."
+        "`schemamig status --json` has each collection's `uri`; `schemamig unmanage --collection {owner}` lets go of this one, then it can "
+        "be adopted again."
     )
     uri: str
     owner: str
