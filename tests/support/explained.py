@@ -91,7 +91,9 @@ class ExplainedRuns:
         def settled(writer: LeaderWriter, *given: Any, **options: Any) -> None:
             holds = writer.state.holds.values()
             is_open = bool(writer.state.intents) or any(hold.state is HoldState.ROLLING_BACK for hold in holds)
-            is_open = is_open or bool(writer.plan.of_kind(s.Settle))  # a settling upgrade is taken up after all was settled, too
+            report = self._reports.get((writer.env.location.uri, writer.generation))
+            # A settling upgrade is taken up after all was settled, too: what it explained has the stage, what is run has it no more.
+            is_open = is_open or (report is not None and bool(report.plan.of_kind(s.Settle)))
             settle(writer, *given, **options)
             if is_open:
                 self._look(writer)
