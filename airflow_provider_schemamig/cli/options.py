@@ -36,7 +36,12 @@ GenerationOption = Annotated[
 PlanOption = Annotated[
     str, typer.Option("--plan", metavar="DIGEST", help="The digest of the plan you read, or its first 12 digits.", show_default=False)
 ]
-HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help="How long a rollback stays possible: 0, 30m, 24h, 7d or seconds.")]
+_KEEPS = "How long a rollback stays possible: 0, 30m, 24h, 7d or seconds."
+HoldOption = Annotated[str, typer.Option("--hold", metavar="TIME", help=_KEEPS)]
+ClaimHoldOption = Annotated[
+    str | None,
+    typer.Option("--hold", metavar="TIME", help=f"{_KEEPS[:-1]} (default: as claimed before, else 24h).", show_default=False),
+]
 EndHoldOption = Annotated[bool, typer.Option("--end-hold", help="End every open hold before its time; the plan lists what is deleted.")]
 IgnoreNodesOption = Annotated[bool, typer.Option("--ignore-nodes", help="End a hold also if live nodes still need what it keeps.")]
 CreateOption = Annotated[bool, typer.Option("--create", help="Make the environment if there is none; without this option that is refused.")]
@@ -73,7 +78,6 @@ SealSecondsOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
-DEFAULT_HOLD = "24h"
 DEFAULT_SPARK = "local[*]"
 DEFAULT_SEAL_SECONDS = 60
 #: Spark in this process, by Connect, and the masters that spark-submit knows.

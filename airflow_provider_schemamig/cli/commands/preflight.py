@@ -6,14 +6,13 @@ import functools
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.cli.options import (
-    DEFAULT_HOLD,
     DEFAULT_SEAL_SECONDS,
     DEFAULT_SPARK,
+    ClaimHoldOption,
     ClaimOption,
     CreateOption,
     EndHoldOption,
     EnvOption,
-    HoldOption,
     IgnoreNodesOption,
     JsonOption,
     ReleaseOption,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 def preflight(
     env: EnvOption,
     release: ReleaseOption,
-    hold: HoldOption = DEFAULT_HOLD,
+    hold: ClaimHoldOption = None,
     end_hold: EndHoldOption = False,
     ignore_nodes: IgnoreNodesOption = False,
     claim_id: ClaimOption = None,
@@ -52,7 +51,7 @@ def preflight(
 
         show_preflight(to, found)
 
-    root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
+    root, folder, kept = open_environment(env), local_path(release), None if hold is None else parse_hold(hold)
     with watched() as listen:
         run = functools.partial(commands.preflight, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
         found = run(claim_id=claim_id, create=create, seal_seconds=seal_seconds, jobs=spark_at(spark, listen), listen=listen)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 
 from airflow_provider_schemamig.cli.options import (
-    DEFAULT_HOLD,
     DEFAULT_SEAL_SECONDS,
     DEFAULT_SPARK,
+    ClaimHoldOption,
     ClaimOption,
     CreateOption,
     EndHoldOption,
     EnvOption,
-    HoldOption,
     IgnoreNodesOption,
     JsonOption,
     ReleaseOption,
@@ -31,7 +30,7 @@ from airflow_provider_schemamig.cli.tasks import run_task
 def upgrade(
     env: EnvOption,
     release: ReleaseOption,
-    hold: HoldOption = DEFAULT_HOLD,
+    hold: ClaimHoldOption = None,
     end_hold: EndHoldOption = False,
     ignore_nodes: IgnoreNodesOption = False,
     claim_id: ClaimOption = None,
@@ -43,7 +42,7 @@ def upgrade(
     """Take the environment to the release: every task in order. With --create a new one is made at the release's head."""
     from airflow_provider_schemamig.core import commands
 
-    root, folder, kept = open_environment(env), local_path(release), parse_hold(hold)
+    root, folder, kept = open_environment(env), local_path(release), None if hold is None else parse_hold(hold)
     run = functools.partial(commands.upgrade, root, folder, hold=kept, end_hold=end_hold, ignore_nodes=ignore_nodes)
     return run_task(
         lambda listen: run(claim_id=claim_id, create=create, seal_seconds=seal_seconds, jobs=spark_at(spark, listen), listen=listen)

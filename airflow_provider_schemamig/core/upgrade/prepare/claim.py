@@ -21,7 +21,7 @@ from airflow_provider_schemamig.core.upgrade.errors import EnvironmentMoved, Wro
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import KEEP_HOLDS, HoldOptions, begun_rollbacks
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 
-#: How long the way back stays open.
+#: How long the way back stays open, if nobody says anything else.
 DEFAULT_HOLD = timedelta(hours=24)
 _OPEN = (DeploymentState.CLAIMED, DeploymentState.PROMOTED)
 _UNDER_CLAIM = "an upgrade under its claim"
@@ -30,21 +30,27 @@ _UNDER_CLAIM = "an upgrade under its claim"
 @dataclass(frozen=True, slots=True)
 class Claim:
     """How a deployment is to be claimed. ``claim_id``: Airflow's dag and run id, so that a retry finds its generation; None: the newest
-    open one with the same plan is resumed. Raises InvalidName for an id that is empty, or holds a credential; OutOfRange for the hold."""
+    open one with the same plan is resumed. ``hold`` None: what an earlier try asked for, else a day. Raises InvalidName for an id that is
+    empty, or holds a credential; OutOfRange for the hold."""
 
     claim_id: str | None = None
-    hold: timedelta = DEFAULT_HOLD
+    hold: timedelta | None = None
     holds: HoldOptions = KEEP_HOLDS
 
     def __post_init__(self) -> None:
         if self.claim_id is not None:
             check_label("claim", self.claim_id)
-        hours = self.hold / timedelta(hours=1)
+        hours = self.kept / timedelta(hours=1)
         check_range("a hold", int(hours) if hours.is_integer() else hours, "hours", 0, LONGEST_HOURS)
 
     @property
+    def kept(self) -> timedelta:
+        """Return for how long the way back of a new claim stays open."""
+        return DEFAULT_HOLD if self.hold is None else self.hold
+
+    @property
     def hold_seconds(self) -> int:
-        return int(self.hold.total_seconds())
+        return int(self.kept.total_seconds())
 
 
 def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTime) -> Deployment:
@@ -96,15 +102,17 @@ def _as_asked_now(state: State, known: Deployment, request: Claim) -> Deployment
         return known
     may_ignore = known.ignore_nodes or known.generation not in state.approvals
     ignores = request.holds.ignore_nodes and may_ignore
-    return replace(known, hold_seconds=max(known.hold_seconds, request.hold_seconds), ignore_nodes=ignores)
+    kept = known.hold_seconds if request.hold is None else max(known.hold_seconds, request.hold_seconds)
+    return replace(known, hold_seconds=kept, ignore_nodes=ignores)
 
 
 def other_hold(deployment: Deployment, request: Claim) -> tuple[str, ...]:
-    """Return a note if the way back of a claim that goes on is another one than is asked for now."""
+    """Return a note if the way back of a claim that goes on is another one than is asked for now, or than is usual."""
     if deployment.hold_seconds == request.hold_seconds:
         return ()
     kept, asked = (_words(seconds) for seconds in (deployment.hold_seconds, request.hold_seconds))
-    return (f"the way back is kept for {kept}, as generation {deployment.generation} was claimed for, and not for {asked}",)
+    unless = f", and not for {asked}" if request.hold is not None else ""
+    return (f"the way back is kept for {kept}, as generation {deployment.generation} was claimed for{unless}",)
 
 
 def _words(seconds: int) -> str:

@@ -95,7 +95,7 @@ def refused_place(env: EnvironmentRoot, state: State | None, *, create: bool) ->
 
 def _ends_too_early(planned: Planned, request: Claim, view: View) -> Iterator[HoldKeeps]:
     """Yield a refusal for a hold that would end at once while an older one goes on: holds end oldest first."""
-    if request.hold or not planned.plan.target.is_deployed:
+    if request.hold_seconds or not planned.plan.target.is_deployed:
         return
     for hold in open_holds(view.state):
         if hold.generation not in planned.plan.ends:
@@ -121,7 +121,7 @@ def preflight_plan(
     ``reasons``: version and docstring of each migration that is gone through, for the report.
     """
     started, began_at = time.monotonic(), pendulum.now("UTC")
-    planned = with_history_notes(env, view, planned, request.hold)
+    planned = with_history_notes(env, view, planned, request.kept)
     early = _ends_too_early(planned, request, view)
     raise_refusals((*refused_place(env, view.state, create=create), *planned.refusals, *early))
     if planned.plan.is_empty:

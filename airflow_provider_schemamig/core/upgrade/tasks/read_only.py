@@ -109,7 +109,7 @@ def preflight(
     release_dir: Path,
     *,
     claim_id: str | None = None,
-    hold: timedelta = DEFAULT_HOLD,
+    hold: timedelta | None = None,
     end_hold: bool = False,
     ignore_nodes: bool = False,
     jobs: Jobs,

@@ -17,7 +17,6 @@ from airflow_provider_schemamig.core.upgrade.context.context import Outcome, Sta
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import HoldOptions
 from airflow_provider_schemamig.core.upgrade.plan.planner import NO_HOLD_ENDS
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
-from airflow_provider_schemamig.core.upgrade.prepare.claim import DEFAULT_HOLD
 from airflow_provider_schemamig.core.upgrade.prepare.fill import Jobs
 from airflow_provider_schemamig.core.upgrade.tables.seals import unseal_left
 from airflow_provider_schemamig.core.upgrade.tasks.leader import change, cleanup, contract, cutover, expand, promote
@@ -29,7 +28,7 @@ def upgrade(
     env: EnvironmentRoot,
     release_dir: Path,
     *,
-    hold: timedelta = DEFAULT_HOLD,
+    hold: timedelta | None = None,
     end_hold: bool = False,
     ignore_nodes: bool = False,
     claim_id: str | None = None,

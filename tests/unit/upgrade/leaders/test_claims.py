@@ -123,6 +123,9 @@ def test_a_claim_that_goes_on_keeps_the_longer_hold_and_says_which(tmp_path: Pat
         assert lake.state.deployments[Generation(2)].hold_seconds == kept * 3_600 and found.generation == 2
         notes = [note for note in found.report.plan.notes if "way back" in note]
         assert notes == ["the way back is kept for 7 hours, as generation 2 was claimed for, and not for 3 hours"] * (asked != kept)
+    found = commands.preflight(lake.env, second, jobs=no_spark)
+    assert lake.state.deployments[Generation(2)].hold_seconds == 7 * 3_600, "who asks for no time asks for no other one"
+    assert "the way back is kept for 7 hours, as generation 2 was claimed for" in found.report.plan.notes
     commands.promote(lake.env, Generation(2))
     outcome = lake.upgrade(second, hold=9 * hours)
     assert any("is kept for 7 hours" in note and "not for 9 hours" in note for note in outcome.notes)
