@@ -176,9 +176,12 @@ class SchemamigHook(BaseHook):
         """Return the address of a Spark Connect server. Raises SparkAddressUnusable: Airflow's hook quotes what it cannot take."""
         from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 
-        if not self._connection(conn_id).host:
+        host = self._connection(conn_id).host
+        if not host:
             raise SparkAddressUnusable(reason="its host is missing or is none")
         try:
+            if "?" in host or "#" in host:  # which Airflow's hook would leave out
+                raise ValueError
             address, behind, options = SparkConnectHook(conn_id).get_connection_url().partition("/;")
         except ValueError:
             raise SparkAddressUnusable(reason="its host is none, or something stands behind it") from None
@@ -186,14 +189,25 @@ class SchemamigHook(BaseHook):
 
     def _connection(self, conn_id: str) -> Connection:
         try:
-            return self.get_connection(conn_id)
+            found = self.get_connection(conn_id)
         except AirflowNotFoundException:
             raise ConnectionMissing(conn_id=conn_id) from None
+        _extras_of(found)  # as a list they would end Airflow's own hooks in an AttributeError
+        return found
 
 
 def is_place(text: str) -> bool:
     """Return whether a text names the same place in every process: it is a URI or an absolute path."""
     return "://" in text or text.startswith(("/", "file:/"))
+
+
+def _extras_of(connection: Connection) -> Mapping[str, Any]:
+    """Return a connection's extras. Raises ConnectionUnusable for JSON that is no object; none are no extras."""
+    found: Any = connection.extra_dejson
+    if isinstance(found, dict):
+        return found
+    remedy = 'Write them as {"NAME": "VALUE"}.'
+    raise ConnectionUnusable(conn_id=connection.conn_id, problem="its extras are not a JSON object", remedy=remedy)
 
 
 def read_settings(connection: Connection) -> Settings:
@@ -206,7 +220,7 @@ def read_settings(connection: Connection) -> Settings:
     if connection.conn_type != SchemamigHook.conn_type:
         problem = f"its type is {connection.conn_type!r}, not 'schemamig'"
         raise ConnectionUnusable(conn_id=connection.conn_id, problem=problem, remedy="Name a connection of type schemamig.")
-    extra = connection.extra_dejson
+    extra = _extras_of(connection)
     uri = extra.get("environment_uri")
     if not uri or not isinstance(uri, str):
         problem = "its environment_uri is no text" if uri else "it names no environment"

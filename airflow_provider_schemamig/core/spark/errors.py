@@ -116,7 +116,7 @@ class SparkAddressUnusable(Refusal):
 
     code = "spark_address_unusable"
     message = "the address of Spark Connect cannot be used: {reason}."
-    next_action = "Write sc://HOST:PORT, and a token and other options behind a slash: sc://HOST:PORT/;token=...;use_ssl=true."
+    next_action = "Write sc://HOST:PORT, and a token and other options behind a slash: sc://HOST:PORT/;NAME=VALUE;NAME=VALUE."
     reason: str
 
 
@@ -125,9 +125,19 @@ class SparkUnavailable(Conflict):
 
     code = "spark_unavailable"
     message = "no Spark to work with at {where}: {reason}."
-    next_action = "Start that Spark or correct the address, then try again."
+    next_action = "Start that Spark or correct the address, then run the same again: what was begun goes on."
     where: str
     reason: str
+
+
+class SparkWithoutDelta(Refusal):
+    """The Spark at ``where`` runs, and was started without Delta: it would take Delta's SQL for mistakes."""
+
+    code = "spark_without_delta"
+    message = "the Spark at {where} was started without Delta: it needs {needs}."
+    next_action = "Restart it with Delta's JARs and these settings (docs/clusters.md has the command), then run the same again."
+    where: str
+    needs: str
 
 
 class SparkDriverDied(Conflict):

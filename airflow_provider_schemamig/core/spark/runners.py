@@ -16,10 +16,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from airflow_provider_schemamig.core.spark.connect.address import server_of, shown
 from airflow_provider_schemamig.core.spark.driver.job import run_job, tasks_of
 from airflow_provider_schemamig.core.spark.driver.submit import SubmitRunner
-from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkJobFailed, SparkUnavailable
+from airflow_provider_schemamig.core.spark.errors import SparkDriverDied, SparkJobFailed, SparkUnavailable, SparkWithoutDelta
 from airflow_provider_schemamig.core.spark.java_output import Hears, to_stderr
 from airflow_provider_schemamig.core.spark.launch import require_pyspark
-from airflow_provider_schemamig.core.spark.session import DELTA_SETTINGS, embedded_session, java_exit_code, quiet_pyspark, with_meaning
+from airflow_provider_schemamig.core.spark.session import (
+    DELTA_NEEDS,
+    DELTA_SETTINGS,
+    embedded_session,
+    java_exit_code,
+    quiet_pyspark,
+    with_meaning,
+)
 from airflow_provider_schemamig.core.spark.translate import last_lines, translated
 from airflow_provider_schemamig.core.storage.surroundings import with_surroundings
 from airflow_provider_schemamig.exceptions import SchemamigError
@@ -165,10 +172,9 @@ class ConnectRunner:
             session.stop()
 
     def _check_delta(self, session: SparkSession) -> None:
-        """Raise SparkUnavailable for a server that was started without Delta. It would take Delta's SQL for mistakes."""
+        """Raise SparkWithoutDelta for a server that was started without Delta."""
         if not self._has_delta and any(value not in str(session.conf.get(name, "")) for name, value in DELTA_SETTINGS.items()):
-            needs = " and ".join(f"{name}={value}" for name, value in DELTA_SETTINGS.items())
-            raise SparkUnavailable(where=shown(self.url), reason=f"that server was started without Delta: it needs {needs}")
+            raise SparkWithoutDelta(where=shown(self.url), needs=DELTA_NEEDS)
         self._has_delta = True
 
     def _heard(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
@@ -214,7 +220,8 @@ def _knock(url: str) -> None:
     try:
         socket.create_connection(server, timeout=_PROBE_SECONDS).close()
     except OSError as error:
-        raise SparkUnavailable(where=shown(url), reason=f"nobody listens there ({last_lines(str(error), 1)})") from error
+        what = "the name of the host is not found" if isinstance(error, socket.gaierror) else "nobody listens there"
+        raise SparkUnavailable(where=shown(url), reason=f"{what} ({last_lines(str(error), 1)})") from error
 
 
 def _from_here(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from airflow_provider_schemamig.core.spark.conf import LISTS, joined, spark_defaults, without_chosen_log_stores
-from airflow_provider_schemamig.core.spark.errors import SparkUnavailable
+from airflow_provider_schemamig.core.spark.errors import SparkUnavailable, SparkWithoutDelta
 from airflow_provider_schemamig.core.spark.jars import require_jars
 from airflow_provider_schemamig.core.spark.java_output import Hears, passed_on, to_stderr
 from airflow_provider_schemamig.core.spark.launch import find_java, require_pyspark
@@ -32,6 +32,8 @@ _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 DELTA_SETTINGS: Mapping[str, str] = MappingProxyType(
     {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension", _CATALOG: _DELTA_CATALOG}
 )
+#: The same in words, for whoever started a Spark without.
+DELTA_NEEDS = " and ".join(f"{name}={value}" for name, value in DELTA_SETTINGS.items())
 #: Delta's commits on S3 by put-if-absent, where Delta's own LogStores replace what they did not see. Fixed when a context starts.
 LOG_STORE_CLASS = "schemamig.ConditionalLogStore"
 LOG_STORE_SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -116,7 +118,7 @@ def embedded_session(master: str = "local[*]", conf: Mapping[str, str] = Mapping
     """Return the one in-process session with Delta; made on the first call (4 to 6 s), the same one afterwards, whatever ``conf`` says.
     ``hears``: what Java prints, as long as it lives.
 
-    Raises PysparkMissing, JavaMissing, SparkJarsMissing; SparkUnavailable if this process already runs a Spark session without Delta.
+    Raises PysparkMissing, JavaMissing, SparkJarsMissing; SparkWithoutDelta if this process already runs a Spark session without it.
     """
     with _starting:
         require_pyspark()
@@ -138,7 +140,7 @@ def _running_session() -> SparkSession | None:
     if context is None or context._jsc is None:
         return None
     if context.getConf().get(_CATALOG) != _DELTA_CATALOG:
-        raise SparkUnavailable(where="this process", reason="it already runs a Spark session that was started without Delta")
+        raise SparkWithoutDelta(where="this process", needs=DELTA_NEEDS)
     return SparkSession(context)
 
 

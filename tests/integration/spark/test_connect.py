@@ -98,6 +98,6 @@ def test_jobs_on_connect_are_as_they_are_here(spark: SparkSession, server: str, 
 @pytest.mark.soak
 def test_a_connect_server_that_knows_no_delta_is_told_from_a_wrong_query(tmp_path: Path) -> None:
     with connect_server(tmp_path, {"spark.sql.extensions": "org.example.Other"}) as url:
-        with pytest.raises(errors.SparkUnavailable, match=r"without Delta: it needs spark\.sql\.extensions=io\.delta") as caught:
+        with pytest.raises(errors.SparkWithoutDelta, match=r"without Delta: it needs spark\.sql\.extensions=io\.delta") as caught:
             ConnectRunner(url).run("preflight", {"checks": []})
         assert caught.value.where == url

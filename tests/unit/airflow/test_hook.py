@@ -166,6 +166,9 @@ def test_a_connect_connection_is_connected_to(monkeypatch: pytest.MonkeyPatch) -
         {"host": "localhost:15002;token=hush"},
         {"host": "localhost:15002/;token=hush"},
         {"host": "me:hush@localhost"},
+        {"host": "localhost:15002?token=hush"},
+        {"host": "localhost:15002#token=hush"},
+        {"host": "localhost", "extra": {"use_ssl": "hush"}},
     ],
 )
 def test_an_address_that_is_none_of_connect_is_refused(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]) -> None:
@@ -173,6 +176,14 @@ def test_an_address_that_is_none_of_connect_is_refused(monkeypatch: pytest.Monke
     with pytest.raises(ConnectionUnusable, match="no address of Spark Connect") as caught:
         hook_with_spark(monkeypatch, "server").job_runner()
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("conn_type", ["schemamig", "spark", "spark_connect"])
+def test_extras_that_are_no_object_are_refused(monkeypatch: pytest.MonkeyPatch, conn_type: str) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_ODD", json.dumps({"conn_type": conn_type, "host": "h", "extra": json.dumps(["hush"])}))
+    with pytest.raises(ConnectionUnusable, match="its extras are not a JSON object") as caught:
+        (SchemamigHook("odd") if conn_type == "schemamig" else hook_with_spark(monkeypatch, "odd")).job_runner()
+    assert caught.value.conn_id == "odd" and "hush" not in str(caught.value)
 
 
 def test_a_token_with_a_slash_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

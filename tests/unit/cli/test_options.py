@@ -89,10 +89,15 @@ def test_options_what_is_no_spark_is_a_usage_error(url: str) -> None:
         ("sc://localhost/;token", "NAME=VALUE"),
         ("sc://localhost/;token=hunter2=", "NAME=VALUE"),
         ("sc://localhost/;token=hunt/er2", "NAME=VALUE"),
+        ("sc://localhost/;Token=hunter2", "a-z"),
+        ("sc://localhost/;x=hunter%0A2", "ASCII"),
+        ("sc://localhost/;x=hunt%C3%A9r2", "ASCII"),
+        ("sc://localhost/;use_ssl=hunter2", "neither true nor false"),
+        ("sc://localhost/;session_id=hunter2", "names a session"),
     ],
 )
 def test_an_address_that_is_none_of_connect_is_a_usage_error_without_it(url: str, fault: str) -> None:
-    with pytest.raises(typer.BadParameter, match=f"cannot be used: .*{fault}.* sc://HOST:PORT/;token=") as caught:
+    with pytest.raises(typer.BadParameter, match=f"cannot be used: .*{fault}.* sc://HOST:PORT/;NAME=VALUE") as caught:
         options.spark_at(url, silent)
     assert "hunt" not in str(caught.value)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from collections.abc import Sequence
+from urllib.parse import unquote, urlsplit
 
 from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable
 
 _PORT = 15002
 _HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+(?:%[\w.-]+)?", re.IGNORECASE)
+_NAME = re.compile(r"[a-z0-9_.-]+")
 _OPTION = re.compile(r"[^;=/?#\s]+=[^;=/?#\s]*")
 
 
@@ -37,9 +39,23 @@ def server_of(url: str) -> tuple[str, int]:
     path, _, options = rest.partition(";")
     if path:
         raise SparkAddressUnusable(reason="something stands between the slash and its options")
-    if options and not all(map(_OPTION.fullmatch, options.split(";"))):
-        raise SparkAddressUnusable(reason="an option of it is not NAME=VALUE (in a value, = is %3D, / is %2F)")
+    if options and (fault := _fault(options.split(";"))) is not None:
+        raise SparkAddressUnusable(reason=fault)
     return host, port
+
+
+def _fault(options: Sequence[str]) -> str | None:
+    """Return why the options cannot be used. Those that pyspark does not know go along with each call, as gRPC's metadata."""
+    if not all(map(_OPTION.fullmatch, options)):
+        return "an option of it is not NAME=VALUE (in a value, = is %3D, / is %2F)"
+    given = {name: unquote(value) for name, _, value in (option.partition("=") for option in options)}
+    if not all(map(_NAME.fullmatch, given)):
+        return "the name of an option has other characters than a-z, 0-9, _, . and -"
+    if not all(value.isascii() and value.isprintable() for value in given.values()):
+        return "the value of an option has other characters than those of ASCII"
+    if given.get("use_ssl", "true").lower() not in ("true", "false"):
+        return "use_ssl is neither true nor false"
+    return "it names a session, and each job is given one of its own" if "session_id" in given else None
 
 
 def _is_name(host: str) -> bool:
