@@ -64,10 +64,14 @@ def check_hold_not_over(state: State, asked: Deployment | None) -> None:
 
 
 def _nothing(state: State, why: str, first: str) -> NothingToRollBack:
-    """Return the refusal. An upgrade that was killed before its promotion is given up by another command, which it names."""
-    claimed = [deployment for deployment in state.deployments.values() if deployment.state is DeploymentState.CLAIMED]
-    if claimed:
-        newest = max(claimed, key=lambda deployment: deployment.generation)
+    """Return the refusal. An upgrade that was killed before its promotion is given up by another command, which it names.
+
+    None of before the newest leader: that one can be promoted no more.
+    """
+    leads = 0 if state.leader is None else state.leader.generation
+    open_ones = [found for found in state.deployments.values() if found.state is DeploymentState.CLAIMED and found.generation > leads]
+    if open_ones:
+        newest = max(open_ones, key=lambda deployment: deployment.generation)
         given_up = f"`schemamig cancel --generation {newest.generation}`"
         first = f"The upgrade to {newest.target} that was begun goes on with `schemamig upgrade`, or is given up with {given_up}."
     return NothingToRollBack(why=why, first=first)

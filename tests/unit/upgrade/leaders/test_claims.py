@@ -97,6 +97,19 @@ def test_the_retry_of_a_rollback_says_how_to_give_an_upgrade_up_that_died(stack:
     whole(stack.lake)
 
 
+def test_what_gives_an_upgrade_up_is_no_claim_of_before_it(tmp_path: Path) -> None:
+    """A claim of before the newest leader can be promoted no more, so to go on with it is no advice."""
+    first, second, third = releases(tmp_path, (ONE, ""), (TWO, STEP_TWO), (THREE, STEP_THREE))
+    lake = deployed(tmp_path, first, third)
+    older, newer = claimed(lake, second), claimed(lake, third)
+    commands.promote(lake.env, newer)
+    commands.cancel(lake.env, newer, jobs=no_spark)
+    assert lake.state.deployments[older].state is DeploymentState.CLAIMED and lake.version == "1.0.0"
+    with refused("nothing_to_roll_back") as found:
+        commands.rollback(lake.env, jobs=no_spark)
+    assert f"generation {newer} is rolled_back" in found[0].message and f"--generation {older}" not in found[0].next_action
+
+
 @pytest.mark.parametrize("claim", ["", "s3://key:secret@bucket"], ids=["empty", "a credential"])
 def test_a_claim_that_cannot_be_found_again_or_is_a_secret_writes_nothing(stack: Stack, tmp_path: Path, claim: str) -> None:
     """An empty one comes of a variable that is not set: each try would be another claim."""
