@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_schemamig.core.delta.actions import json_object
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import Head, read_head
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState, HoldState, IntentKind
@@ -325,9 +325,10 @@ def commits_of(env: EnvironmentRoot, state: State, shard: ShardId, generation: G
     folder = env.table_location(state.shards[shard].uri).local_path
     assert folder is not None
     for log in sorted((folder / "_delta_log").glob("*.json")):
-        actions: list[Mapping[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
-        about = next((action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action), None)
-        tag = json.loads(about).get("schemamig", {}) if about and about.startswith("{") else {}
+        actions = [json_object(line) or {} for line in log.read_text().splitlines()]  # one that cannot be read is nobody's of ours
+        infos = (action.get("commitInfo") for action in actions)
+        found: Mapping[str, Any] = next((info for info in infos if isinstance(info, dict)), {})
+        tag = (json_object(found.get("userMetadata")) or {}).get("schemamig", {})
         if tag.get("generation") == generation and any(kind in action for action in actions for kind in _METADATA):
             yield tag["action"], int(log.stem)
 

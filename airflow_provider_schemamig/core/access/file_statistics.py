@@ -6,12 +6,11 @@ type was widened, not those that handles of a release with the type of before wr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_schemamig.core.access.field_ids import Shape
-from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, json_object
 from airflow_provider_schemamig.core.delta.log.commits import commits, nulls_since, unproven_since, values_in
 from airflow_provider_schemamig.core.delta.log.head import Head, LogTruncated, read_head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -162,11 +161,8 @@ class _Fills:
 
 def _schema_hash(commit: LogCommit) -> str | None:
     """Return the schema hash of the release that a handle wrote for (``statement.Stamp``); None for everybody else's commit."""
-    try:
-        found = json.loads(commit.info.get("userMetadata") or "null")
-    except ValueError:
-        return None
-    return str(found["schema_hash"]) if isinstance(found, dict) and {"schema_hash", "attempt"} <= found.keys() else None
+    found = json_object(commit.info.get("userMetadata"))
+    return str(found["schema_hash"]) if found is not None and {"schema_hash", "attempt"} <= found.keys() else None
 
 
 def _slots(shape: Shape, wanted: tuple[str, ...]) -> list[Slot]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from airflow_provider_schemamig.core.delta.action_forms import fault_of
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN
@@ -23,6 +24,15 @@ REARRANGING = frozenset({"OPTIMIZE", "REORG"})
 RESTORING = frozenset({"RESTORE", "CLONE"})
 #: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
 FileId = tuple[str, str]
+
+
+def json_object(text: object) -> dict[str, Any] | None:
+    """Return the JSON object that a writer put into a text field; None for whatever else stands there, also one nested beyond the stack."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def file_id(file: RawAction) -> FileId:
@@ -38,12 +48,16 @@ def size_bytes(file: RawAction) -> int:
 
 
 class LogCommit:
-    """Commit ``version`` of the table at ``uri``, from the bytes of its JSON file. Actions are Delta's own objects, all keys kept."""
+    """Commit ``version`` of the table at ``uri``, from the bytes of its JSON file. Actions are Delta's own objects, all keys kept.
 
-    def __init__(self, version: int, data: bytes, uri: str) -> None:
+    ``name``: of the file, where it is no commit but a checkpoint in that form.
+    """
+
+    def __init__(self, version: int, data: bytes, uri: str, name: str | None = None) -> None:
         self.version = version
         self._data = data
         self._uri = uri
+        self._name = name
 
     @property
     def info(self) -> RawAction:
@@ -65,11 +79,7 @@ class LogCommit:
     @property
     def about(self) -> dict[str, Any] | None:
         """Return what a commit of schemamig's own work says of itself; None for everybody else's, and for those of handles."""
-        try:
-            found = json.loads(self.user_metadata or "null")
-        except ValueError:
-            return None
-        about = found.get(RESERVED_PREFIX) if isinstance(found, dict) else None
+        about = (json_object(self.user_metadata) or {}).get(RESERVED_PREFIX)
         return about if isinstance(about, dict) else None
 
     @property
@@ -124,11 +134,20 @@ class LogCommit:
 
     def _files(self) -> Iterator[RawAction]:
         for kind in ("add", "remove"):
-            yield from (action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
+            yield from self._each(kind)
 
     def actions(self, kind: str) -> Sequence[RawAction]:
-        """Return the actions of one kind, in the order of the file. Raises LogDamaged."""
-        return tuple(action[kind] for action in map(self._decode, self._lines_with(kind)) if kind in action)
+        """Return the actions of one kind, in the order of the file; one that is null is none, as Delta reads it. Raises LogDamaged."""
+        return tuple(self._each(kind))
+
+    def _each(self, kind: str) -> Iterator[RawAction]:
+        for line in self._lines_with(kind):
+            action = self._decode(line).get(kind)
+            if action is None:
+                continue
+            if (fault := fault_of(kind, action)) is not None:
+                raise LogDamaged(uri=self._uri, reason=f"{self._name or f'version {self.version}'}: {fault}")
+            yield action
 
     def _last(self, kind: str) -> RawAction | None:
         found = self.actions(kind)
@@ -148,8 +167,8 @@ class LogCommit:
     def _decode(self, line: bytes) -> RawAction:
         try:
             action = json.loads(line)
-        except ValueError as error:
-            raise LogDamaged(uri=self._uri, reason=f"version {self.version} is not JSON ({error})") from error
+        except (ValueError, RecursionError) as error:  # the second: nested beyond the stack
+            raise LogDamaged(uri=self._uri, reason=f"{self._name or f'version {self.version}'} is not JSON ({error})") from error
         return action if isinstance(action, dict) else {}
 
 

@@ -66,7 +66,7 @@ def fields_from_delta(schema_string: str) -> tuple[Field, ...]:
         return _struct(document, "").fields
     except json.JSONDecodeError as error:
         raise InvalidSchemaJson(reason=str(error)) from error
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidSchemaJson(reason=f"{type(error).__name__}: {error}") from error
 
 

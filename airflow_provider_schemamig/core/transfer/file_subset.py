@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_provider_schemamig.core.delta.actions import RawAction
+from airflow_provider_schemamig.core.delta.actions import RawAction, json_object
 from airflow_provider_schemamig.core.delta.commit.scratch import scratch_table
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.jsonable import canonical
@@ -58,9 +57,6 @@ def rows_in_files(files: Iterable[RawAction]) -> int | None:
 
 
 def _rows_in_file(file: RawAction) -> int | None:
-    try:
-        rows = json.loads(file.get("stats") or "{}").get("numRecords")
-    except ValueError:
-        return None
+    rows = (json_object(file.get("stats")) or {}).get("numRecords")
     vector = file.get("deletionVector") or {}
     return int(rows) - int(vector.get("cardinality", 0)) if isinstance(rows, int) else None

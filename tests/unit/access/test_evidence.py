@@ -150,7 +150,11 @@ def test_files_that_are_written_anew_are_what_their_rows_were(floats: Lake) -> N
     foreign.commit(floats.path("t"), {"add": file("a")}, says=ours)
     foreign.commit(floats.path("t"), {"remove": {"path": "a", **gone}}, {"add": file("b", **gone)})
     assert not any_fenced(floats)
-    foreign.commit(floats.path("t"), {"remove": {"path": "b", "dataChange": True}}, {"add": file("b", deletionVector={"storageType": "u"})})
+    foreign.commit(
+        floats.path("t"),
+        {"remove": {"path": "b", "dataChange": True}},
+        {"add": file("b", deletionVector={"storageType": "u", "pathOrInlineDv": "v"})},
+    )
     assert not any_fenced(floats), "rows deleted by anybody"
     foreign.commit(floats.path("t"), {"add": file("theirs")})
     assert any_fenced(floats)

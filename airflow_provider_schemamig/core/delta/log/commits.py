@@ -187,7 +187,7 @@ def null_count(file: RawAction, physical: tuple[str, ...]) -> int | None:
 def _statistics(file: RawAction) -> Mapping[str, Any]:
     try:
         found = json.loads(file.get("stats") or "{}", parse_float=Decimal)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -7,14 +7,14 @@ that its cost follows what changed and not what was compacted.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.action_forms import is_vector
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, json_object
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
@@ -238,7 +238,7 @@ def _absolute_in_checkpoint(store: ReadStore, names: Sequence[str]) -> Iterator[
 
     def read(name: str, sidecars: list[str]) -> Iterable[str]:
         if name.endswith(".json"):
-            return (path for add in _json_files(store, name, sidecars) if re.match(_ABSOLUTE, path := str(add["path"])))
+            return (path for add in _json_files(store, name, sidecars) if re.match(_ABSOLUTE, path := add["path"]))
         return _absolute_in_parquet(store, name, sidecars)
 
     return _with_sidecars(names, read)
@@ -275,10 +275,7 @@ def _sidecar(path: str) -> str:
 def _json_files(store: ReadStore, name: str, sidecars: list[str]) -> Sequence[RawAction]:
     """Return the ``add`` actions of a file; add the paths of its sidecars to ``sidecars``."""
     commit = read_json(store, name)
-    with damage(store, name, *_ODD):
-        sidecars += [str(sidecar["path"]) for sidecar in commit.actions("sidecar")]
-        if not all(isinstance(add["path"], str) and file_id(add) for add in commit.adds):
-            raise ValueError("a file of it has no path")
+    sidecars += [sidecar["path"] for sidecar in commit.actions("sidecar")]
     return commit.adds
 
 
@@ -317,7 +314,7 @@ def _action(add: Mapping[str, Any], statistics: bool) -> RawAction:
     vector = action.pop("deletionVector", None)
     if vector:
         found = {key: value for key, value in vector.items() if value is not None}
-        if found and not {"storageType", "pathOrInlineDv"} <= found.keys():
+        if found and not is_vector(found):
             raise ValueError(f"the deletion vector of {add['path']} is not complete")
         action["deletionVector"] = found
     if statistics and add.get("stats"):
@@ -337,9 +334,6 @@ def _rows(add: Mapping[str, Any]) -> int | None:
 
 
 def _top_level_rows(text: str) -> int | None:
-    try:
-        found = json.loads(text) if "numRecords" in text else None
-    except (ValueError, RecursionError):
-        return None
-    rows = found.get("numRecords") if isinstance(found, dict) else None
+    found = json_object(text) if "numRecords" in text else None
+    rows = found.get("numRecords") if found is not None else None
     return rows if type(rows) is int else None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_schemamig.core.delta.action_forms import fault_of
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.log.listing import LOG, crc_key
@@ -39,12 +40,15 @@ def read_crc(store: ReadStore, version: int) -> LogSnapshot | None:
     """
     try:
         found = json.loads(store.get(crc_key(version)))
-        protocol, metadata = found["protocol"], found["metadata"]
-    except (ObjectMissing, ValueError, KeyError, TypeError):
+        protocol, metadata, domains, txns = (found.get(key) for key in ("protocol", "metadata", "domainMetadata", "setTransactions"))
+    except (ObjectMissing, ValueError, AttributeError, RecursionError):
         return None
-    if not isinstance(protocol, dict) or not isinstance(metadata, dict) or "schemaString" not in metadata:
-        return None
-    return LogSnapshot(protocol, metadata, found.get("domainMetadata"), found.get("setTransactions"))
+    known = [("protocol", [protocol]), ("metaData", [metadata]), ("domainMetadata", domains or ()), ("txn", txns or ())]
+    try:
+        is_usable = all(fault_of(kind, action) is None for kind, actions in known for action in actions)
+    except TypeError:  # they are no list
+        is_usable = False
+    return LogSnapshot(protocol, metadata, domains, txns) if is_usable else None
 
 
 def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> LogSnapshot:
@@ -56,6 +60,8 @@ def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool =
     found: dict[str, list[RawAction]] = {kind: [] for kind in kinds}
     for name in names:
         for kind, actions in _actions(store, name, kinds).items():
+            if fault := next(filter(None, (fault_of(kind, action) for action in actions)), None):
+                raise LogDamaged(uri=store.location.uri, reason=f"{name}: {fault}")
             found[kind] += actions
     if not found["protocol"] or not found["metaData"]:
         raise LogDamaged(uri=store.location.uri, reason=f"checkpoint {'/'.join(names)} lacks protocol or metaData")
@@ -89,7 +95,7 @@ def _is_there(metadata: Any, kind: str) -> bool:
 def read_json(store: ReadStore, name: str) -> LogCommit:
     """Read a V2 checkpoint in JSON, which has the form of a commit and must not disappear. Raises LogDamaged."""
     with damage(store, name):
-        return LogCommit(-1, store.get(f"{LOG}/{name}"), store.location.uri)
+        return LogCommit(-1, store.get(f"{LOG}/{name}"), store.location.uri, name)
 
 
 def read_parquet(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import LogCommit
+from airflow_provider_schemamig.core.delta.actions import LogCommit, json_object
 from airflow_provider_schemamig.core.names import Fingerprint, Generation, ShardId
 from airflow_provider_schemamig.core.online.unfilled import column_filled
 from airflow_provider_schemamig.core.replication.model import EnvId
@@ -55,7 +54,7 @@ def provenance_of(commit: LogCommit) -> Provenance:
         generation = ours.get("generation")
         made_for = Generation(generation) if isinstance(generation, int) else None
         return Provenance(action=str(ours.get("action", "")), generation=made_for, origin=_text(ours.get("origin")))
-    found = _object(commit.user_metadata)
+    found = json_object(commit.user_metadata) or {}
     schema_hash = _text(found.get("schema_hash"))
     if schema_hash is None or not schema_hash.startswith(f"{ALGORITHM}:"):
         return Provenance()
@@ -68,14 +67,6 @@ def is_event(commit: LogCommit, provenance: Provenance, env_id: str) -> bool:
     It brings none that changes no row, and none that came from elsewhere: nothing is relayed.
     """
     return commit.changes_rows and not provenance.is_housekeeping and provenance.origin in (None, env_id)
-
-
-def _object(text: Any) -> dict[str, Any]:
-    try:
-        found = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _text(value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, file_id
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, file_id, json_object
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, null_count
 from airflow_provider_schemamig.core.delta.log.files import active_files
@@ -94,10 +94,7 @@ def _filled_rows(add: RawAction, name: str) -> int | None:
 
 def _names(add: RawAction) -> frozenset[str]:
     """Return the top-level columns that a file's statistics speak of, and have a value in."""
-    try:
-        statistics = json.loads(add.get("stats") or "{}")
-    except ValueError:
-        return frozenset()
+    statistics = json_object(add.get("stats")) or {}
     rows, nulls = statistics.get("numRecords"), statistics.get("nullCount")
     return frozenset(name for name, count in nulls.items() if count != rows) if isinstance(nulls, dict) else frozenset()
 

@@ -170,7 +170,7 @@ def test_paths_of_a_checkpoint_in_a_form_without_patterns_are_a_damaged_log(stor
 @pytest.mark.parametrize(
     "action",
     [
-        *({"add": {"path": None}}, {"add": {"size": 1}}, {"add": "a"}, {"sidecar": {}}, {"sidecar": None}),
+        *({"add": {"path": None}}, {"add": {"size": 1}}, {"add": "a"}, {"sidecar": {}}, {"sidecar": "a"}, {"sidecar": []}),
         *({"add": {"path": "a", "deletionVector": "x"}}, {"add": {"path": "a", "deletionVector": {"storageType": "u"}}}),
     ],
 )
@@ -178,6 +178,14 @@ def test_odd_actions_of_a_checkpoint_in_json_are_a_damaged_log(store: Store, act
     store.put(f"{LOG}/{2:020}.checkpoint.{uuid.uuid4()}.json", encode_actions([{"checkpointMetadata": {"version": 2}}, action]))
     with pytest.raises(LogDamaged, match="json: "):
         active_files(store, 2)
+
+
+def test_an_action_that_is_null_is_none(store: Store) -> None:
+    """Delta's own reader passes over it."""
+    null: list[dict[str, Any]] = [{"sidecar": None}, {"add": None, "remove": None}]
+    actions = [{"checkpointMetadata": {"version": 2}}, *null, {"add": {"path": "a"}}]
+    store.put(f"{LOG}/{2:020}.checkpoint.{uuid.uuid4()}.json", encode_actions(actions))
+    assert list(active_files(store, 2)) == [("a", "")]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pendulum
 
-from airflow_provider_schemamig.core.delta.actions import LogCommit
+from airflow_provider_schemamig.core.delta.actions import LogCommit, json_object
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.head import Head
 from airflow_provider_schemamig.core.delta.log.listing import read_commit
@@ -110,11 +109,8 @@ def _is_ours(commit: LogCommit) -> bool:
     """Return whether a commit is a stage's or a handle's. A handle waits behind a seal."""
     if commit.about is not None:
         return True
-    try:
-        stamp = json.loads(commit.info.get("userMetadata") or "null")
-    except ValueError:
-        return False
-    return isinstance(stamp, dict) and {"schema_hash", "release", "origin"} <= stamp.keys()
+    stamp = json_object(commit.info.get("userMetadata"))
+    return stamp is not None and {"schema_hash", "release", "origin"} <= stamp.keys()
 
 
 def time_of(commit: LogCommit, unknown: pendulum.DateTime) -> pendulum.DateTime:
