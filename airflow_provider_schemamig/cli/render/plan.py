@@ -58,14 +58,14 @@ def show_plan(to: Console, report: PlanReport, *, explain: bool) -> None:
 
 
 def _show_footer(to: Console, stages: Sequence[Explanation]) -> None:
-    """Print how many changes are for good, and for how many collections readers or writers break. ``--explain`` tells more of both."""
+    """Print how many effects are for good, and of how many collections readers or writers will notice. ``--explain`` tells more of both."""
     for_good = len({(stage.collection, line) for stage in stages for line in stage.irreversible})
     broken = {stage.collection for stage in stages if stage.breaks and stage.collection}  # a stage of several names none
-    parts = [(f"{for_good} for good", "red")] if for_good else []
-    parts += [(f"readers or writers of {len(broken)} collection(s) break", "yellow")] if broken else []
+    parts = [(f"{for_good} effect(s) for good", "red")] if for_good else []
+    parts += [(f"readers or writers of {len(broken)} collection(s) will notice", "yellow")] if broken else []
     if parts:
         text = Text(", ").join([Text(part, style=style) for part, style in parts])
-        to.print(text.append(": --explain says what, and whom.", style="default"))
+        to.print(text.append(": --explain says what.", style="default"))
 
 
 def show_preflight(to: Console, found: Preflight) -> None:

@@ -291,7 +291,8 @@ def _led(
         raise
     keep_short(leader.ledger, leader.leadership)
     store_heads(env, live_places(env, leader.state))
-    note = _remember(env, task, generation, started, **{"who": who, "detail": f"{len(leader.results)} stage(s)", **ended(leader)})
+    done = f"{len(leader.results)} stage(s)" if leader.results else "nothing to do"
+    note = _remember(env, task, generation, started, **{"who": who, "detail": done, **ended(leader)})
     outcome = leader.outcome()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 

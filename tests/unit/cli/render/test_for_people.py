@@ -101,7 +101,7 @@ class AnotherReleaseNeeded(Refusal):
 def test_a_plan_counts_what_is_for_good_and_whom_it_breaks(run: Run, lake: Path, second: Path) -> None:
     plan = ("plan", "--env", lake, "--release", second)
     last = run(*plan).stdout.splitlines()[-1]
-    assert last == "2 for good, readers or writers of 1 collection(s) break: --explain says what, and whom."
+    assert last == "2 effect(s) for good, readers or writers of 1 collection(s) will notice: --explain says what."
     assert last not in run(*plan, "--explain").stdout
 
 

@@ -46,7 +46,7 @@ def test_a_plan_after_a_kill_counts_each_collection_once(run: Run, tmp_path: Pat
         assert run(task, "--env", lake, "--generation", 2).exit_code == 0
     shown = run("plan", "--env", lake, "--release", new).stdout
     assert "what an earlier leader left open on t0, t1, t2 and 2 more" in " ".join(shown.split())
-    assert "readers or writers of 5 collection(s) break" in shown
+    assert "readers or writers of 5 collection(s) will notice" in shown
 
 
 def test_contract_says_that_a_way_back_is_gone_where_there_is_nothing_to_drop(run: Run, env: Path, product: Product) -> None:
