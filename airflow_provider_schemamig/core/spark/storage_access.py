@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.storage.surroundings import known_name, proxy_parts, stores_named, with_surroundings
+from airflow_provider_schemamig.core.storage.shell_proxy import proxy_parts
+from airflow_provider_schemamig.core.storage.surroundings import known_name, stores_named, with_surroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from urllib.parse import SplitResult, urlsplit
+
+from airflow_provider_schemamig.core.storage.shell_proxy import fault_of, proxy_parts, shell_proxy
 
 #: Options of the HTTP client: obstore takes them apart from the store's own.
 CLIENT = frozenset(
@@ -133,19 +134,10 @@ def with_surroundings(options: Mapping[str, str]) -> dict[str, str]:
     found = {**around, **options}
     if "proxy_url" not in given:
         for prefix in sorted(stores_named(found) - {"azure_"}):  # Spark has no setting for Azure's
-            proxy = _shell_proxy(prefix, found)
+            proxy = shell_proxy(_endpoint(prefix, found))
             if option_of(found, f"{prefix}proxy_url") is None and proxy is not None and proxy_parts(proxy[1]) is not None:
                 found[f"{prefix}proxy_url"] = proxy[1]
     return found
-
-
-def proxy_parts(url: str) -> SplitResult | None:
-    """Return a proxy's address taken apart; None where it is none."""
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        return parts if parts.hostname and parts.port != 0 and "@" not in parts.path else None
-    except ValueError:
-        return None
 
 
 def proxy_fault(options: Mapping[str, str], scheme: str) -> str | None:
@@ -157,9 +149,9 @@ def proxy_fault(options: Mapping[str, str], scheme: str) -> str | None:
     given = {known_name(name) for name in (*options, *variables(scheme))}
     if prefix is None or not given.isdisjoint({"proxy_url", f"{prefix}proxy_url"}):
         return None
-    name, url = _shell_proxy(prefix, with_surroundings(options)) or ("", "")
-    begins = not url.partition("://")[1] or url.lower().startswith(("http://", "https://"))
-    return f"{name} is no URL like http://host:port" if url and begins and proxy_parts(url) is None and "[" not in url else None
+    name, url = shell_proxy(_endpoint(prefix, with_surroundings(options))) or ("", "")
+    fault = fault_of(url) if url else None
+    return None if fault is None else f"{name} {fault}"
 
 
 def option_of(options: Mapping[str, str], name: str) -> str | None:
@@ -180,19 +172,6 @@ def _around() -> Iterator[tuple[str, str]]:
 
 def _bare(name: str) -> str:
     return name.removeprefix(_OF_A_STORE.get(name, ""))
-
-
-def _shell_proxy(prefix: str, options: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the proxy that HTTP clients take from the environment on their way to a store, and its variable (HTTPS_PROXY, but for hosts
-    of NO_PROXY)."""
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None
-    from urllib.request import getproxies_environment, proxy_bypass  # imports HTTP, TLS and mail: a third of start-up
-
-    scheme, _, rest = _endpoint(prefix, options).partition("://")
-    found = getproxies_environment()
-    url = None if proxy_bypass(rest.partition("/")[0]) else found.get(scheme.lower())
-    return None if url is None else (f"{scheme.upper()}_PROXY", url)
 
 
 def _endpoint(prefix: str, options: Mapping[str, str]) -> str:
