@@ -67,10 +67,40 @@ HolderOption = Annotated[
         "--holder", metavar="ID", help="Whose pin: a generation, or your own name for it (default: your user name).", show_default=False
     ),
 ]
+#: Spark in this process, by Connect, and the masters that spark-submit knows.
+_SPARK = re.compile(r"local(\[[^]]+\])?|sc://.+|spark://.+|k8s://.+|yarn")
+
+
+def _checked_spark(url: str) -> str:
+    """Return the address of a Spark. Anything else is a usage error, which spark-submit would make of it after preflight's claim."""
+    if _SPARK.fullmatch(url) is None:
+        raise typer.BadParameter(
+            f"{blank_typed(url)!r} is no Spark: write local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT or sc://HOST:PORT.",
+            param_hint="'--spark'",
+        )
+    if url.startswith("sc://"):
+        _check_connect(url)
+    return url
+
+
+def _check_connect(url: str) -> None:
+    from airflow_provider_schemamig.core.spark.connect.address import server_of
+    from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable
+
+    try:
+        server_of(url)
+    except SparkAddressUnusable as unusable:
+        raise typer.BadParameter(f"{unusable.message} {unusable.next_action}", param_hint="'--spark'") from None
+
+
 SparkOption = Annotated[
     str,
     typer.Option(
-        "--spark", envvar="SCHEMAMIG_SPARK", metavar="URL", help="Where Spark jobs run: local[*], spark://..., yarn, k8s://... or sc://..."
+        "--spark",
+        envvar="SCHEMAMIG_SPARK",
+        metavar="URL",
+        help="Where Spark jobs run: local[*], spark://..., yarn, k8s://... or sc://...",
+        callback=_checked_spark,  # also where no job comes to run
     ),
 ]
 SealSecondsOption = Annotated[
@@ -80,8 +110,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 DEFAULT_SPARK = "local[*]"
 DEFAULT_SEAL_SECONDS = 60
-#: Spark in this process, by Connect, and the masters that spark-submit knows.
-_SPARK = re.compile(r"local(\[[^]]+\])?|sc://.+|spark://.+|k8s://.+|yarn")
 #: {"aws_region": "...", "schemamig.conditional_log_store": "true"}: object_store's names, and ours.
 STORAGE_OPTIONS = "SCHEMAMIG_STORAGE_OPTIONS"
 
@@ -153,16 +181,8 @@ def _storage_options() -> dict[str, str]:
 
 
 def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
-    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM; ``listen`` hears of jobs.
-
-    What is no address of a Spark is a usage error: spark-submit would say so after preflight's claim only, and in its own words."""
-    if _SPARK.fullmatch(url) is None:
-        raise typer.BadParameter(
-            f"{blank_typed(url)!r} is no Spark: write local[*], spark://HOST:PORT, yarn, k8s://HOST:PORT or sc://HOST:PORT.",
-            param_hint="'--spark'",
-        )
-    if url.startswith("sc://"):
-        _check_connect(url)
+    """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM; ``listen`` hears of jobs."""
+    _checked_spark(url)
     conf = url.conf if isinstance(url, SparkAddress) else {}
 
     def make() -> JobRunner:
@@ -172,16 +192,6 @@ def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
         return WatchedRunner(runner_for(url, conf), listen)
 
     return functools.cache(make)
-
-
-def _check_connect(url: str) -> None:
-    from airflow_provider_schemamig.core.spark.connect.address import server_of
-    from airflow_provider_schemamig.core.spark.errors import SparkAddressUnusable
-
-    try:
-        server_of(url)
-    except SparkAddressUnusable as unusable:
-        raise typer.BadParameter(f"{unusable.message} {unusable.next_action}", param_hint="'--spark'") from None
 
 
 def table_named(text: str) -> tuple[str, str]:

@@ -182,7 +182,7 @@ class PlanChanged(Refusal):
     def next_action(self) -> str:
         if self.generation is not None:
             read = f"Read that plan (`schemamig report --generation {self.generation}`)"
-            return f"{read}, then approve it by its digest, or by the first 12 digits of that."
+            return f"{read}, then give its digest, or the first 12 digits of that."
         return "Run preflight again, read the new plan, and approve that one."
 
 

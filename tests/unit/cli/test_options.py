@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.main import get_command
 
 from airflow_provider_schemamig.cli import options
+from airflow_provider_schemamig.cli.main import app
 from airflow_provider_schemamig.cli.options import local_path, parse_hold
 from airflow_provider_schemamig.core.progress import silent
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
 from airflow_provider_schemamig.operators.base import DEFAULT_SEAL_SECONDS
+from tests.unit.cli.samples import Run
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,15 @@ def test_every_kind_of_spark_is_taken(url: str) -> None:
 def test_options_what_is_no_spark_is_a_usage_error(url: str) -> None:
     with pytest.raises(typer.BadParameter, match="is no Spark: write local"):
         options.spark_at(url, silent)
+
+
+COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if any(param.name == "spark" for param in COMMANDS[name].params)])
+def test_what_is_no_spark_is_a_usage_error_also_where_no_job_comes_to_run(run: Run, command: str) -> None:
+    told = run(command, "--spark", "yarn-cluster")
+    assert (told.exit_code, "is no Spark" in told.stderr) == (2, True), told.stderr
 
 
 @pytest.mark.parametrize(

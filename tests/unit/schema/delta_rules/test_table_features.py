@@ -20,6 +20,7 @@ OF_BEFORE = {"catalogOwned-preview", "catalog-owned-preview"}
 #: Words that are a feature's name and something else: an action, a field of ``commitInfo``, an online change and a finding about it.
 HOMONYMS = {
     "domainMetadata": {
+        "delta/action_forms.py",
         "delta/actions.py",
         "delta/commit/commit.py",
         "delta/commit/create.py",
