@@ -27,7 +27,7 @@ test: setup  ## lint, types, import contracts, all tests but the soak tests
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types collected style imports
 	@$(PYTEST) -m "not soak"
 
-test-fast: setup  ## the tests that need neither a JVM, nor Airflow's database, nor whole upgrades; under a minute
+test-fast: setup  ## the tests that need neither a JVM, nor Airflow's database, nor whole upgrades; about a minute
 	@$(PYTEST) -m "not spark and not airflow and not system and not soak" --ignore tests/unit/upgrade
 
 lint: setup  ## ruff, mypy --strict, import contracts

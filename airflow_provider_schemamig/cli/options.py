@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,7 +71,7 @@ HolderOption = Annotated[
 _SPARK = re.compile(r"local(\[[^]]+\])?|sc://.+|spark://.+|k8s://.+|yarn")
 
 
-def _checked_spark(url: str) -> str:
+def checked_spark(url: str) -> str:
     """Return the address of a Spark. Anything else is a usage error, which spark-submit would make of it after preflight's claim."""
     if _SPARK.fullmatch(url) is None:
         raise typer.BadParameter(
@@ -93,16 +93,13 @@ def _check_connect(url: str) -> None:
         raise typer.BadParameter(f"{unusable.message} {unusable.next_action}", param_hint="'--spark'") from None
 
 
-SparkOption = Annotated[
-    str,
-    typer.Option(
-        "--spark",
-        envvar="SCHEMAMIG_SPARK",
-        metavar="URL",
-        help="Where Spark jobs run: local[*], spark://..., yarn, k8s://... or sc://...",
-        callback=_checked_spark,  # also where no job comes to run
-    ),
-]
+def spark_option(check: Callable[[str], str]) -> Any:
+    """Return the option ``--spark``, judged also where no job comes to run."""
+    told = "Where Spark jobs run: local[*], spark://..., yarn, k8s://... or sc://..."
+    return typer.Option("--spark", envvar="SCHEMAMIG_SPARK", metavar="URL", help=told, callback=check)
+
+
+SparkOption = Annotated[str, spark_option(checked_spark)]
 SealSecondsOption = Annotated[
     int, typer.Option("--seal-seconds", min=1, max=86_400, metavar="N", help="For how many seconds the cut-over may lock writers out.")
 ]
@@ -182,7 +179,7 @@ def _storage_options() -> dict[str, str]:
 
 def spark_at(url: str, listen: Listener) -> Callable[[], JobRunner]:
     """Return a factory of the runner: the first stage that needs Spark makes the runner, and with it the JVM; ``listen`` hears of jobs."""
-    _checked_spark(url)
+    checked_spark(url)
     conf = url.conf if isinstance(url, SparkAddress) else {}
 
     def make() -> JobRunner:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.upgrade.adopt.adopt import adopt
     from airflow_provider_schemamig.core.upgrade.alter import alter, plan_alter
     from airflow_provider_schemamig.core.upgrade.compare_and_evolve import compare_and_evolve_schema
-    from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, still_held, throttle
+    from airflow_provider_schemamig.core.upgrade.context.controls import force, pause, postpone, resume, still_paused, throttle
     from airflow_provider_schemamig.core.upgrade.documents.deployment import deployment_document
     from airflow_provider_schemamig.core.upgrade.documents.drift import drift_document
     from airflow_provider_schemamig.core.upgrade.documents.history import history_document, last_failure
@@ -153,7 +153,7 @@ _HOMES = {
     "schema_status": ("replication.cluster.status", "schema_status"),
     "snapshot_release": ("release.authoring.scaffold", "snapshot"),
     "status": ("upgrade.tasks.read_only", "status"),
-    "still_held": ("upgrade.context.controls", "still_held"),
+    "still_paused": ("upgrade.context.controls", "still_paused"),
     "stream_states": ("replication.stream.stored_state", "read_states"),
     "table_changes": ("upgrade.table_changes", "table_changes"),
     "table_document": ("upgrade.documents.table", "table_document"),
@@ -242,7 +242,7 @@ __all__ = [
     "schema_status",
     "snapshot_release",
     "status",
-    "still_held",
+    "still_paused",
     "stream_states",
     "table_changes",
     "table_document",

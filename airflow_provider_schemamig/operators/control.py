@@ -47,7 +47,7 @@ class ControlledOperator(DocumentOperator):
         from airflow_provider_schemamig.core.upgrade.status import control_json
 
         written = self._written(verb, context, words)
-        for held in commands.still_held(self.hook.environment, written):
+        for held in commands.still_paused(self.hook.environment, written):
             self.log.warning("%s", visible(still_words(held)))
         return control_json(written)
 

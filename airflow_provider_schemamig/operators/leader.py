@@ -132,7 +132,7 @@ class ChangeOperator(LeaderOperator):
     """Make the online changes of some collections, and repeat fills whose inputs moved since. Map it over ``FillChunksOperator``.
 
     Its log tells each element's way to PUBLIC. Killed, the next try goes on from there. Rows that break a rule fail it for good, and the
-    table is as it was before: mend them, and clear the task.
+    table is as it was before: fix them, and clear the task.
 
     :param collections: (templated) the collections of this task.
     """

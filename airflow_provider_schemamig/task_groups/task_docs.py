@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import TaskGroup
 
-_CLEAR = "Clear it when the reason is mended; what is done already is found again."
+_CLEAR = "Clear it when the reason is fixed; what is done already is found again."
 _NO_TABLE = "Touches no live table."
 
 #: By task id.
@@ -53,7 +53,7 @@ One commit a table; writers in flight abort once and succeed when they try again
 
 The log has each element's way to PUBLIC. To make it wait: `schemamig_pause`; to slow it down: `schemamig_throttle`.
 
-**If it fails**: rows break a rule, and the table is as it was before. Mend them. {_CLEAR}""",
+**If it fails**: rows break a rule, and the table is as it was before. Fix them. {_CLEAR}""",
     "cutover_and_commit": f"""Follows what is rewritten, locks writers out for seconds, renames, and makes the release true in one append.
 
 All or nothing: before that append everybody sees the old release, after it the new one. The log says for how long writers waited.

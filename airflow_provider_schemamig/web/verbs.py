@@ -84,7 +84,7 @@ def _told(control: Control, does: str, *held: str) -> dict[str, Any]:
 
 def _held(env: Environment, written: Control) -> tuple[str, ...]:
     """Return a sentence for each other pause or postponement that holds, with the way to take it back."""
-    return tuple(still_words(control) for control in commands.still_held(env, written))
+    return tuple(still_words(control) for control in commands.still_paused(env, written))
 
 
 VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {

@@ -18,7 +18,7 @@ from airflow_provider_schemamig.core.names import Generation
 
 @answered
 def expand(env: EnvOption, generation: GenerationOption, spark: SparkOption = DEFAULT_SPARK, as_json: JsonOption = False) -> Answer:
-    """Finish or revert the work of an earlier leader, then make every change that readers and writers do not notice."""
+    """Finish or undo the work of an earlier leader, then make every change that readers and writers do not notice."""
     from airflow_provider_schemamig.core import commands
 
     root, number = open_environment(env), Generation(generation)

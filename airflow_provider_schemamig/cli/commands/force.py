@@ -19,4 +19,4 @@ def force(env: EnvOption, collection: CollectionOption, as_json: JsonOption = Fa
 
     opened = open_environment(env)
     control = commands.force(opened, collection)
-    return control_answer(control, commands.still_held(opened, control))
+    return control_answer(control, commands.still_paused(opened, control))

@@ -20,4 +20,4 @@ def postpone(env: EnvOption, collection: ScopeOption = None, reason: ReasonOptio
 
     opened = open_environment(env)
     control = commands.postpone(opened, collection, reason=reason)
-    return control_answer(control, commands.still_held(opened, control))
+    return control_answer(control, commands.still_paused(opened, control))

@@ -19,4 +19,4 @@ def resume(env: EnvOption, collection: ScopeOption = None, as_json: JsonOption =
 
     opened = open_environment(env)
     control = commands.resume(opened, collection)
-    return control_answer(control, commands.still_held(opened, control))
+    return control_answer(control, commands.still_paused(opened, control))

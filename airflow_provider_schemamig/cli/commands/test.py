@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airflow_provider_schemamig.cli.options import DEFAULT_SPARK, JsonOption, ReleaseOption, SparkOption, local_path, spark_at
+from airflow_provider_schemamig.cli.options import (
+    DEFAULT_SPARK,
+    JsonOption,
+    ReleaseOption,
+    checked_spark,
+    local_path,
+    spark_at,
+    spark_option,
+)
 from airflow_provider_schemamig.cli.output import Answer, Exit, answered, failure_document
 from airflow_provider_schemamig.cli.progress import watched
 from airflow_provider_schemamig.exceptions import error_of
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 
 
 NO_SPARK = "none"
+_SparkOrNone = Annotated[str, spark_option(lambda url: url if url == NO_SPARK else checked_spark(url))]
 
 
 @answered
@@ -37,7 +46,7 @@ def test(
         typer.Option("--tags", metavar="PATTERN", help="The same from git: the tags of releases, e.g. 'v*'.", show_default=False),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed that chooses where steps are interrupted.")] = 0,
-    spark: SparkOption = DEFAULT_SPARK,
+    spark: _SparkOrNone = DEFAULT_SPARK,
     as_json: JsonOption = False,
 ) -> Answer:
     """Take every upgrade path that users can take, on real tables in a temporary folder. `--spark none`: without Spark."""

@@ -22,9 +22,9 @@ def render(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(**values)
 
 
-def report_html(document: Mapping[str, Any], now: datetime | None = None) -> str:
+def report_html(document: Mapping[str, Any]) -> str:
     """Return a deployment as one HTML file that needs nothing else: no script, no file, no address."""
-    return render("report.html", document=document, now=now or datetime.now(UTC), css=static("schemamig.css").decode())
+    return render("report.html", document=document, now=datetime.now(UTC), css=static("schemamig.css").decode())
 
 
 @functools.cache
@@ -132,7 +132,7 @@ def outcome(entry: Mapping[str, Any]) -> str:
     return {"done": "good", "begun": "busy", "found_committed": "good"}.get(entry["outcome"], "bad")
 
 
-#: What people say of a deployment, or do beside it: an answer does not mend a task that failed.
+#: What people say of a deployment, or do beside it: an answer does not fix a task that failed.
 _WORDS = frozenset({"approve", "reject", "accept", "adopt", "revert", "unmanage", "force"})
 
 

@@ -20,13 +20,13 @@ class NotOnline(Refusal):
 
     @property
     def next_action(self) -> str:
-        mended = "declare a rewrite (docs/schema-changes.md), or give an added column a default."
+        remedy = "declare a rewrite (docs/schema-changes.md), or give an added column a default."
         if self.is_early:
-            mended = "leave the key out of this release, and add it in the next one."
+            remedy = "leave the key out of this release, and add it in the next one."
         if not self.stop:
-            return mended[0].upper() + mended[1:]
+            return remedy[0].upper() + remedy[1:]
         first = f"Upgrade to {self.stop} first (with that release's folder): what goes release by release may not go in one."
-        return f"{first} If it is refused from there, too: {mended}"
+        return f"{first} If it is refused from there, too: {remedy}"
 
     @property
     def message(self) -> str:

@@ -51,7 +51,7 @@ def check_reading(path: Path) -> tuple[Reading, list[Refusal]]:
 
 
 def _unusable(release: Release, before: Version | None) -> Iterator[Refusal]:
-    """Yield what is unusable in the head and new in it. Versions that are released cannot be mended any more."""
+    """Yield what is unusable in the head and new in it. Versions that are released cannot be changed any more."""
     old = {} if before is None else release.declarations(before)
     for name, new in release.declarations(release.version).items():
         yield from unusable_declaration(old.get(name), new)

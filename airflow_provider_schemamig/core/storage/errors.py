@@ -192,7 +192,7 @@ class PutIfAbsentIgnored(Refusal):
 
     code = "put_if_absent_ignored"
     message = "the store of {uri} does not honour put-if-absent: {reason}."
-    next_action = "Use a store that honours If-None-Match (S3, GCS, Azure, MinIO), or a file system with hard links."
+    next_action = "Use a store that honours If-None-Match (docs/object-stores.md says which were tested), or a file system with hard links."
     uri: str
     reason: str = "a second conditional write replaced the first one's object"
 

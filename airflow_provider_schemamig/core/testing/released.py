@@ -64,7 +64,7 @@ def known_paths(released: Released) -> tuple[UpgradePath, ...]:
 
 
 def missing_paths(released: Released) -> tuple[tuple[UpgradePath, Refusal], ...]:
-    """Return upgrades that users cannot take, although both releases are out, and why. One that a later patch mends is not among them."""
+    """Return upgrades that users cannot take, although both releases are out, and why. One that a later patch fixes is not among them."""
     order = {point.version: number for number, point in enumerate(released.points)}
     found: list[tuple[UpgradePath, Refusal]] = []
     for target in released.points:

@@ -71,23 +71,23 @@ def is_open(window: tuple[int, int] | None, now: pendulum.DateTime) -> bool:
 
 
 #: What keeps work waiting: key of a control -> why, in words.
-Holds = Mapping[str, str]
+Waits = Mapping[str, str]
 
 
-def batch_holds(state: State, collection: CollectionName, now: pendulum.DateTime) -> Holds:
+def batch_waits(state: State, collection: CollectionName, now: pendulum.DateTime) -> Waits:
     """Return what keeps a batch from beginning at ``now``: pauses, then hours."""
-    return {**step_holds(state, [collection]), **_holds(state, [EVERYWHERE, collection], now)}
+    return {**step_waits(state, [collection]), **_waits(state, [EVERYWHERE, collection], now)}
 
 
-def step_holds(state: State, collections: Iterable[CollectionName]) -> Holds:
+def step_waits(state: State, collections: Iterable[CollectionName]) -> Waits:
     """Return the pauses that keep ``collections`` from being promoted, sealed or committed, or a live table of theirs from being
     changed."""
-    return _holds(state, [EVERYWHERE, *collections], None) if state.controls else {}
+    return _waits(state, [EVERYWHERE, *collections], None) if state.controls else {}
 
 
-def last_step_holds(state: State, collection: CollectionName) -> Holds:
+def last_step_waits(state: State, collection: CollectionName) -> Waits:
     """Return what keeps the last step of an online change from being made."""
-    return _holds(state, [last_step_key(EVERYWHERE), last_step_key(collection)], None)
+    return _waits(state, [last_step_key(EVERYWHERE), last_step_key(collection)], None)
 
 
 def last_step_key(scope: str) -> str:
@@ -95,7 +95,7 @@ def last_step_key(scope: str) -> str:
     return Control(scope, last_step=True).key
 
 
-def _holds(state: State, keys: Iterable[str], now: pendulum.DateTime | None) -> Holds:
+def _waits(state: State, keys: Iterable[str], now: pendulum.DateTime | None) -> Waits:
     """Return why work at these keys waits. ``now`` None: hours do not count."""
     found = {key: _why(state.controls.get(key), now) for key in keys}
     return {key: why for key, why in found.items() if why is not None}
@@ -116,40 +116,40 @@ def _paused(control: Control) -> str:
     return f"{what}{by}{since}{until}{f': {control.reason}' if control.reason else ''}"
 
 
-def _resumed_by(state: State, holds: Holds) -> str:
+def _resumed_by(state: State, waits: Waits) -> str:
     """Return the commands that take the pauses back; nothing for hours, which end by themselves, and for last steps, which say it."""
-    paused = [state.controls[key] for key in holds if state.controls[key].paused and not state.controls[key].last_step]
+    paused = [state.controls[key] for key in waits if state.controls[key].paused and not state.controls[key].last_step]
     scopes = ["" if control.scope == EVERYWHERE else f" --collection {control.scope}" for control in paused]
     return " and ".join(f"`schemamig resume{scope}` goes on" for scope in scopes)
 
 
 def is_over(state: State, keys: Iterable[str], now: pendulum.DateTime | None) -> bool:
     """Return whether none of the controls with these keys keeps work waiting any more; ``now`` None: hours do not count."""
-    return not _holds(state, keys, now)
+    return not _waits(state, keys, now)
 
 
 def check_not_paused(state: State, stage: str, collections: Iterable[CollectionName]) -> None:
     """Raise Paused, for the decision of an append: a pause that is in the ledger before it is never passed by."""
-    _raise(stage, None, step_holds(state, collections), hours=False)
+    _raise(stage, None, step_waits(state, collections), hours=False)
 
 
-def _raise(stage: str, collection: str | None, holds: Holds, *, hours: bool) -> None:
-    if holds:
-        raise Paused(collection=collection, stage=stage, why=_text(holds), scopes=tuple(holds), hours=hours)
+def _raise(stage: str, collection: str | None, waits: Waits, *, hours: bool) -> None:
+    if waits:
+        raise Paused(collection=collection, stage=stage, why=_text(waits), scopes=tuple(waits), hours=hours)
 
 
-def _text(holds: Holds) -> str:
-    return "; ".join(dict.fromkeys(holds.values()))
+def _text(waits: Waits) -> str:
+    return "; ".join(dict.fromkeys(waits.values()))
 
 
 def why_not(state: State, collection: CollectionName, now: pendulum.DateTime | None) -> str | None:
     """Return why no batch may begin at ``now``, or (None) no step be made, in words; None if one may."""
-    return _text(step_holds(state, [collection]) if now is None else batch_holds(state, collection, now)) or None
+    return _text(step_waits(state, [collection]) if now is None else batch_waits(state, collection, now)) or None
 
 
 def postponed(state: State, collection: CollectionName) -> str | None:
     """Return why the last step of an online change may not be made, in words; None if it may."""
-    return _text(last_step_holds(state, collection)) or None
+    return _text(last_step_waits(state, collection)) or None
 
 
 def forced(state: State, collection: CollectionName) -> bool:
@@ -210,15 +210,15 @@ class Pace:
 
     def begin(self, stage: str, collection: CollectionName) -> Control:
         """Wait until a batch may begin; the limits it has to keep."""
-        return control_of(self._wait(stage, collection, lambda state: batch_holds(state, collection, self.now()), hours=True), collection)
+        return control_of(self._wait(stage, collection, lambda state: batch_waits(state, collection, self.now()), hours=True), collection)
 
     def begin_step(self, stage: str, collection: CollectionName) -> None:
         """Wait until a step on the collection that is no batch may be made."""
-        self._wait(stage, collection, lambda state: step_holds(state, [collection]))
+        self._wait(stage, collection, lambda state: step_waits(state, [collection]))
 
     def begin_last_step(self, stage: str, collection: CollectionName) -> None:
         """Wait until the last step of an online change may be made."""
-        self._wait(stage, collection, lambda state: last_step_holds(state, collection))
+        self._wait(stage, collection, lambda state: last_step_waits(state, collection))
 
     def until_done(self, attempt: Callable[[], T]) -> T:
         """Make an ``attempt``, and after each pause that it met another one."""
@@ -229,16 +229,16 @@ class Pace:
                 self._wait_out(paused)
 
     def _wait_out(self, paused: Paused) -> None:
-        def holds(state: State) -> Holds:
-            return _holds(state, paused.scopes, self.now() if paused.hours else None)
+        def waits(state: State) -> Waits:
+            return _waits(state, paused.scopes, self.now() if paused.hours else None)
 
-        self._wait(paused.stage, paused.collection, holds, hours=paused.hours)
+        self._wait(paused.stage, paused.collection, waits, hours=paused.hours)
 
-    def _wait(self, stage: str, collection: str | None, holds: Callable[[State], Holds], *, hours: bool = False) -> State:
+    def _wait(self, stage: str, collection: str | None, waits: Callable[[State], Waits], *, hours: bool = False) -> State:
         told_at: float | None = None
         while True:
             state = self.read()
-            now = holds(state)
+            now = waits(state)
             if not now:
                 return state
             if not self.waits:

@@ -107,7 +107,7 @@ def test_the_tasks_take_what_the_form_sends(page: Any, run_dag: RunDag, monkeypa
     verbs.collections = ()
     for name in ("pause", "postpone", "resume", "throttle", "force"):
         monkeypatch.setattr(controls, name, lambda env, collection, **said: Control(collection or "*"))
-    monkeypatch.setattr(controls, "still_held", lambda env, written: ())
+    monkeypatch.setattr(controls, "still_paused", lambda env, written: ())
     verbs.hold_over = dag_id == "schemamig_end_hold"
     verbs.approve = lambda env, generation, plan, by: SimpleNamespace(plan_digest=plan, approved_by=by)
     verbs.pin = lambda env, collection, holder, hours: Pin(

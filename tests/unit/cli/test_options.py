@@ -80,7 +80,7 @@ COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if any(param.name == "spark" for param in COMMANDS[name].params)])
-def test_what_is_no_spark_is_a_usage_error_also_where_no_job_comes_to_run(run: Run, command: str) -> None:
+def test_an_address_that_is_no_spark_is_a_usage_error_also_where_no_job_comes_to_run(run: Run, command: str) -> None:
     told = run(command, "--spark", "yarn-cluster")
     assert (told.exit_code, "is no Spark" in told.stderr) == (2, True), told.stderr
 

@@ -54,7 +54,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ReleaseSnapshot:
-    """The schema at one version. The text is parsed when it is first asked for; ``file`` is where its author would mend it."""
+    """The schema at one version. The text is parsed when it is first asked for; ``file`` is where its author would fix it."""
 
     version: Version
     file: str

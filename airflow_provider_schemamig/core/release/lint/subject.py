@@ -1,6 +1,6 @@
 """What rules look at: the head of a release, the migration to it, and where things stand in the two files that are being written.
 
-Released versions are not looked at: they cannot be mended any more.
+Released versions are not looked at: they cannot be changed any more.
 """
 
 from __future__ import annotations

@@ -142,9 +142,9 @@ class ClusterStatus:
         return {"verdict": verdict_of(groups).value, "groups": found}
 
 
-def schema_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> SchemaStatus:
+def schema_status(env: EnvironmentRoot, now: pendulum.DateTime) -> SchemaStatus:
     """Return the schemas of ``env``, and where the streams into it stand. Raises NoEnvironment where no environment is."""
-    return _local(env, now, settings or StreamSettings())[0]
+    return _local(env, now, StreamSettings())[0]
 
 
 def cluster_status(env: EnvironmentRoot, now: pendulum.DateTime, settings: StreamSettings | None = None) -> ClusterStatus:

@@ -95,7 +95,7 @@ def wake(env: EnvironmentRoot, now: pendulum.DateTime) -> None:
 
 
 def rests(env: EnvironmentRoot, state: StreamState, settings: StreamSettings, now: pendulum.DateTime) -> bool:
-    """Return whether a stream that waits is left alone in this run. Who has mended what stopped it wakes it, or starts anew."""
+    """Return whether a stream that waits is left alone in this run. Who has fixed what stopped it wakes it, or starts anew."""
     return state.rests(settings, now) and not (state.error is not None and _woken_at(env.store()) >= state.updated_at)
 
 

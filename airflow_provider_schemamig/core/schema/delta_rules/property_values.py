@@ -96,7 +96,7 @@ def check_retentions(configuration: Mapping[str, str]) -> None:
 
 
 def unsupported_in(old: Declaration | None, new: Declaration) -> Iterator[UnsupportedProperty]:
-    """Yield a refusal for each newly set property that no table takes: what was released cannot be mended any more."""
+    """Yield a refusal for each newly set property that no table takes: what was released cannot be changed any more."""
     before, after = {} if old is None else dict(old.properties), dict(new.properties)
     checks: list[Callable[[], None]] = []
     checks += [partial(check_property, key, value) for key, value in after.items() if before.get(key) != value]

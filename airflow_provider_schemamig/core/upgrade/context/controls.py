@@ -47,7 +47,7 @@ def resume(env: EnvironmentRoot, collection: str | None, *, by: str | None = Non
     return _say(env, "resume", collection, by, reason, lambda control, _: _running(control), postponed=False)
 
 
-def still_held(env: EnvironmentRoot, written: Control) -> tuple[Control, ...]:
+def still_paused(env: EnvironmentRoot, written: Control) -> tuple[Control, ...]:
     """Return the pauses and postponements still in force beside the control just ``written``.
 
     Each verb takes back its own only. For a collection that is also what was said of all; for all, what was said of any.

@@ -100,7 +100,7 @@ def _change_table(leader: LeaderWriter, step: Evolve, item: OnlineSchedule, jobs
         try:
             take_back_elements(leader, item, refusal.message, jobs)
             entries.ended(refusal.code, f"walked back: {refusal.message}")
-        except Refusal as stuck:  # rows have to be mended for the way back, too: until then the table stays where it is
+        except Refusal as stuck:  # rows have to be fixed for the way back, too: until then the table stays where it is
             refusals.append(stuck)
             entries.ended(refusal.code, f"stays where it is, {stuck.message} {refusal.message}")
     return refusals

@@ -89,7 +89,7 @@ def settle(leader: LeaderWriter, wanted: Wanted, jobs: Jobs = without_spark, *, 
             updates = _settle_shard(leader, found, intents, how, may_change=True) or [] if intents else []
         except Fenced:
             raise
-        except Refusal as refusal:  # others' writers are not to wait behind a seal until somebody has mended this table
+        except Refusal as refusal:  # others' writers are not to wait behind a seal until somebody has fixed this table
             refused.append(refusal)
             continue
         if intents:  # else a twin settled it, and may have gone on

@@ -202,7 +202,7 @@ class _Explainer:
 
     def visit_settle(self, stage: s.Settle) -> Explanation:
         names = listed(stage.collections, _NAMES_SHOWN)
-        summary = f"fence and finish or revert what an earlier leader left open on {names}"
+        summary = f"fence and finish or undo what an earlier leader left open on {names}"
         if not names:
             summary = "fence a rollback that was begun and not ended, and open its hold again"
         return Explanation("settle", None, summary, c.Cost.INSTANT, breaks=(ABORTS,))

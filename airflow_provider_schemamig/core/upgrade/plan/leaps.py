@@ -232,7 +232,7 @@ class _Hidden(_Followed):
 def _owners(release: Release, versions: Sequence[Version], state: State, collection: CollectionName) -> Owners:
     """Return what releases on the way had brought to a table, and were rolled back: by the names in the data files.
 
-    A release that was mended since may have some of it with another type, which is refused where it is planned, or no more. One that has
+    A release that was fixed since may have some of it with another type, which is refused where it is planned, or no more. One that has
     none of it is another one of the number, and its names mean nothing.
     """
     found: dict[tuple[str, ...], list[tuple[Version, ColumnPath]]] = {}

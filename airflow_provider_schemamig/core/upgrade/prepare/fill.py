@@ -144,7 +144,7 @@ def _filled(filling: FillContext, build: Build) -> dict[str, Any]:
     state, row, epoch = _open_shard(filling, build)
     done = _fill(env, state, row, build, epoch, jobs)
     violations = key_violations(env, state, row, build.declaration, jobs)
-    # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that mend it.
+    # A refused fill is written down too: its number is used up, and under the same one Delta would skip the rows that fix it.
     record_fill(filling.ledger, row, tuple(sorted(done["inputs"].items())), None if violations else int(done["rows"]))
     raise_refusals(violations)
     return done

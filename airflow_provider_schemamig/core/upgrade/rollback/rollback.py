@@ -48,7 +48,7 @@ from airflow_provider_schemamig.core.upgrade.context.context import (
     leading,
     plan_of,
 )
-from airflow_provider_schemamig.core.upgrade.execute.cancel import built_by, delete_built
+from airflow_provider_schemamig.core.upgrade.execute.cancel import built_by
 from airflow_provider_schemamig.core.upgrade.execute.cleanup import remove_shards, stale_shards
 from airflow_provider_schemamig.core.upgrade.execute.recovery import settle
 from airflow_provider_schemamig.core.upgrade.plan.columns.uses import restated_as_before, schemas_rolled_back, uses_since_rollback
@@ -59,9 +59,9 @@ from airflow_provider_schemamig.core.upgrade.rollback.checks import (
     begun_by,
     check_hold_not_over,
     check_rollback_possible,
-    rolled_back_before,
     to_roll_back,
 )
+from airflow_provider_schemamig.core.upgrade.rollback.done_before import cut_off_before, done_before
 from airflow_provider_schemamig.core.upgrade.rollback.errors import LossyRollback, NothingToRollBack, another_first
 from airflow_provider_schemamig.core.upgrade.rollback.evolutions import (
     RolledBackTables,
@@ -104,14 +104,15 @@ def roll_back(
     """Roll back to the release before.
 
     Refused once contract has begun, or if rows would be lost and ``allow_lossy`` is not given. ``claim_id``: what is done under it is one
-    release back, however often it is asked for; without one every call goes a release further. ``generation``: only this one, and nothing
-    once it is rolled back (UnknownGeneration, NothingToRollBack for another). ``promoted``: only this one, and only while it leads and is
-    not committed (Fenced, WrongState).
+    release back, however often it is asked for; without one every call goes a release further, unless the one before was cut off.
+    ``generation``: only this one, and nothing once it is rolled back (UnknownGeneration, NothingToRollBack for another). ``promoted``: only
+    this one, and only while it leads and is not committed (Fenced, WrongState).
     """
     started = pendulum.now("UTC")
     ledger = LedgerWriter(env)
     ledger.state().require_current("rollback")
-    done = _done_before(env, ledger, listen, claim_id, generation)
+    is_named = claim_id is not None or generation is not None or promoted is not None
+    done = done_before(env, ledger, listen, claim_id, generation) if is_named else cut_off_before(env, ledger, listen)
     if done is not None:
         return done
     recall_heads(env)
@@ -130,12 +131,12 @@ def roll_back(
     try:
         leader = _led(env, ledger, listen, deployment, claim_id)
     except NothingToRollBack:
-        done = _done_before(env, ledger, listen, claim_id, generation)
+        done = done_before(env, ledger, listen, claim_id, generation)
         if done is None:
             raise
         return done
-    if deployment.state is DeploymentState.COMMITTED:
-        # Killed from here on, nothing else tells that tables may be neither at this release nor at that one.
+    if promoted is None:
+        # Killed from here on, nothing else tells that tables may be neither at this release nor at that one, nor who has had no answer.
         note = append_history(env, HistoryEntry.ended("rollback", started, generation=leader.generation, outcome="begun"))
         leader.notes.extend([note] if note else [])
     try:
@@ -148,23 +149,12 @@ def roll_back(
         _roll_back_commit(leader, jobs, allow_lossy)
     else:
         leader.append(lambda state: _closed(state, leader))  # before anything is deleted: nobody goes on with the generation
+        leader.notes.append(f"{deployment.target} was never committed: the environment is at {deployment.source}, as before")
         with contextlib.suppress(Fenced):  # who leads by now cleans up
             remove_shards(leader, built_by(leader.state, leader.generation))
             _clean_up_before(leader)
     outcome = leader.outcome()
     return replace(outcome, source=outcome.target, target=outcome.source)
-
-
-def _done_before(
-    env: EnvironmentRoot, ledger: LedgerWriter, listen: Listener, claim_id: str | None, generation: Generation | None
-) -> Outcome | None:
-    """Return the answer of ``rolled_back_before``, and finish the deleting, as a rollback may have died before it."""
-    state = ledger.state()
-    done = rolled_back_before(state, claim_id, generation)
-    if done is None or done.generation is None or not built_by(state, done.generation):
-        return done
-    deleted = delete_built(env, ledger, state, done.generation, listen)
-    return replace(done, stages=deleted.results, notes=(*done.notes, *deleted.notes))
 
 
 def _checked(

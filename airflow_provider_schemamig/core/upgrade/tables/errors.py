@@ -11,7 +11,7 @@ class ElementTakenBack(Conflict):
     """A twin of this generation took an online change back meanwhile."""
 
     code = "walked_back"
-    message = "Another process of this deployment reverted {element}: {reason}"
+    message = "Another process of this deployment has undone {element}: {reason}"
     next_action = "Fix the reported rows and run the command again."
     element: str
     reason: str

@@ -236,11 +236,12 @@ def rollback(
     started = pendulum.now("UTC")
     listen(Event("rollback", note="reading what there is to take back"))
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id, generation=generation)
-    _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     ledger = LedgerWriter(env)
     state = ledger.state()
     store_heads(env, live_places(env, state))
     keep_short(ledger, at_end=True)
+    # Last: a run without it is one that nobody had an answer of.
+    _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
     return outcome
 
 

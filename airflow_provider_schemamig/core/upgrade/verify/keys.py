@@ -31,7 +31,7 @@ KeyName = tuple[CollectionName, str]
 @dataclass(frozen=True, slots=True)
 class KeysVerified:
     """``validated``: up to where each key is known to hold now; a key with findings is not among them, so that they are found again until
-    somebody mends them. ``unasked``: keys over columns or tables that are not there."""
+    somebody fixes them. ``unasked``: keys over columns or tables that are not there."""
 
     findings: tuple[KeyFinding, ...] = ()
     validated: Mapping[KeyName, Validated] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class _Marks:
 def watch_keys(env: EnvironmentRoot, jobs: Jobs, collections: Collection[CollectionName] | None = None) -> Verified:
     """Ask the keys of ``collections`` (None: of all) of the rows that came since the last call; of a key that is new, of all rows.
 
-    A key that rows break stays marked where it was, so they are found again until they are mended. Raises UnknownCollection, what reading
+    A key that rows break stays marked where it was, so they are found again until they are fixed. Raises UnknownCollection, what reading
     a log raises, and the errors of ``core.spark.errors``; nothing is marked then.
     """
     state = LedgerReader(env).state()

@@ -182,7 +182,7 @@ def said(verbs: FakeVerbs, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 
     for name in ("pause", "postpone", "resume", "throttle", "force"):
         monkeypatch.setattr(controls, name, told(name, lambda collection: Control(collection or "*", paused=True)))
-    monkeypatch.setattr(controls, "still_held", lambda env, written: ())
+    monkeypatch.setattr(controls, "still_paused", lambda env, written: ())
     pinned = Pin(ShardId("s1"), "7", 400, (), (400,), "ann", pendulum.datetime(2026, 11, 21), given_up=False)
     monkeypatch.setattr(pins, "pin", told("pin", lambda collection, holder, hours: pinned))
     monkeypatch.setattr(pins, "unpin", told("unpin", lambda collection, holder: True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.execute.cancel import give_back_claim
 from airflow_provider_schemamig.core.upgrade.tasks import read_only
 from tests.support.bytes import unwritten
-from tests.support.lake import Crash, no_spark
+from tests.support.lake import Crash, Lake, no_spark
 from tests.support.upgrades import claimed, deployed, refused, releases, whole
 from tests.unit.upgrade.holds.test_stacked_holds import ONE, STEP_THREE, STEP_TWO, THREE, TWO, B, Stack
 
@@ -57,6 +58,43 @@ def test_a_rollback_that_another_one_finished_goes_no_further(stack: Stack) -> N
         assert commands.rollback(stack.lake.env, jobs=no_spark, claim_id=claim).generation == B
         assert stack.lake.version == "1.1.0"
     whole(stack.lake)
+
+
+def ends(lake: Lake) -> int:
+    return [entry.outcome for entry in read_history(lake.env) if entry.what == "rollback"].count("done")
+
+
+def test_a_rollback_that_was_cut_off_goes_one_release_back_if_the_same_command_is_given_again(tmp_path: Path) -> None:
+    """Also without a claim: killed before its last write, whoever repeats it wants the answer that was lost. Then one goes further."""
+    for write in itertools.count(2, 3):
+        stack = Stack(tmp_path / str(write))
+        with contextlib.suppress(Crash):
+            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
+        if ends(stack.lake):
+            break
+        again = commands.rollback(stack.lake.env, jobs=no_spark)
+        assert (stack.lake.version, str(again.source), str(again.target)) == ("1.1.0", "1.2.0", "1.1.0"), write
+        assert ends(stack.lake) == 1, write
+        further = commands.rollback(stack.lake.env, jobs=no_spark)
+        assert (stack.lake.version, str(further.source), str(further.target)) == ("1.0.0", "1.1.0", "1.0.0"), write
+        whole(stack.lake)
+    assert write > 14
+
+
+def test_an_upgrade_that_was_taken_back_before_its_commit_stays_so_if_the_same_command_is_given_again(tmp_path: Path) -> None:
+    """Over an older release that could go back as well."""
+    for write in itertools.count(1):
+        stack = Stack(tmp_path / str(write))
+        commands.rollback(stack.lake.env, jobs=no_spark)
+        commands.promote(stack.lake.env, claimed(stack.lake, stack.releases[2]))
+        with contextlib.suppress(Crash):
+            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
+        if ends(stack.lake) == 2:
+            break
+        commands.rollback(stack.lake.env, jobs=no_spark)
+        assert stack.lake.version == "1.1.0", write
+        whole(stack.lake)
+    assert write > 5
 
 
 def test_the_retry_of_an_upgrade_does_not_bring_back_what_was_rolled_back(stack: Stack) -> None:
