@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_provider_schemamig.core.delta.action_forms import fault_of
+from airflow_provider_schemamig.core.delta.action_forms import fault_of, plain
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.names import RESERVED_PREFIX
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN
@@ -22,6 +22,8 @@ RawAction = Mapping[str, Any]
 REARRANGING = frozenset({"OPTIMIZE", "REORG"})
 #: Operations whose commits put files, or a schema, back that others wrote long before.
 RESTORING = frozenset({"RESTORE", "CLONE"})
+#: Whatever says of itself that it is of then, or later, is in another unit.
+_YEAR_10000 = 253_402_300_800_000
 #: What makes a data file the same file: its path, decoded (writers encode differently), and its deletion vector.
 FileId = tuple[str, str]
 
@@ -69,7 +71,7 @@ class LogCommit:
     def milliseconds(self) -> int | None:
         """Return when the commit was made, in milliseconds since 1970, as it says itself; None if it does not."""
         found = self.info.get("inCommitTimestamp", self.info.get("timestamp"))
-        return found if isinstance(found, int) else None
+        return found if isinstance(found, int) and 0 <= found < _YEAR_10000 else None
 
     @property
     def user_metadata(self) -> str | None:
@@ -80,7 +82,8 @@ class LogCommit:
     def about(self) -> dict[str, Any] | None:
         """Return what a commit of schemamig's own work says of itself; None for everybody else's, and for those of handles."""
         about = (json_object(self.user_metadata) or {}).get(RESERVED_PREFIX)
-        return about if isinstance(about, dict) else None
+        is_ours = isinstance(about, dict) and isinstance(about.get("action"), str) and isinstance(about.get("generation", 0), int)
+        return about if is_ours else None
 
     @property
     def protocol(self) -> RawAction | None:
@@ -147,7 +150,7 @@ class LogCommit:
                 continue
             if (fault := fault_of(kind, action)) is not None:
                 raise LogDamaged(uri=self._uri, reason=f"{self._name or f'version {self.version}'}: {fault}")
-            yield action
+            yield plain(kind, action)
 
     def _last(self, kind: str) -> RawAction | None:
         found = self.actions(kind)

@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.upgrade.context.controls import hours_of, l
 from airflow_provider_schemamig.core.upgrade.drift.options import options_for
 from airflow_provider_schemamig.core.upgrade.element_status import elements_json, progress_json
 from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import needed_by, unclosed_holds
-from airflow_provider_schemamig.core.upgrade.plan.live_tables import consistent_look, drift_of, look_at_tables, table_store
+from airflow_provider_schemamig.core.upgrade.plan.live_tables import UNREADABLE, consistent_look, drift_of, look_at_tables, table_store
 from airflow_provider_schemamig.core.upgrade.plan.unreleased import made_outside
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 
@@ -147,7 +147,7 @@ def _retired(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
     """Return the shards that are sealed until contract.
 
     RESTORE alone gets through a seal, and takes it away, which makes rows nobody else will see. A shard that a leader is working on (a
-    rollback opens it again) is left out, and so is one whose files are gone.
+    rollback opens it again) is left out, and so is one whose files are gone, or whose log cannot be read.
     """
     shards = sorted(state.shards.values(), key=lambda shard: (shard.collection, shard.shard))
     retired = [shard for shard in shards if shard.state is ShardState.RETIRED and not state.intents_of(shard.shard)]
@@ -156,7 +156,11 @@ def _retired(env: EnvironmentRoot, state: State) -> list[dict[str, Any]]:
 
 def _retired_shard(env: EnvironmentRoot, state: State, shard: Shard) -> dict[str, Any] | None:
     store = table_store(env, state, shard.shard)
-    head = look_or_none(store)
+    try:
+        head = look_or_none(store)
+        foreign = 0 if head is None else _foreign_commits(store, shard, head.version)
+    except UNREADABLE:  # `verify` tells of it
+        return None
     if head is None:
         return None
     return {
@@ -164,7 +168,7 @@ def _retired_shard(env: EnvironmentRoot, state: State, shard: Shard) -> dict[str
         "collection": shard.collection,
         "uri": store.location.uri,
         "sealed": head.sealed_for is not None and not head.is_another,
-        "foreign_commits": _foreign_commits(store, shard, head.version),
+        "foreign_commits": foreign,
     }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.delta.log.head import read_head
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.exceptions import Refused, SchemamigError
 from tests.support.lake import Lake, no_spark
 from tests.support.tables import foreign
@@ -56,6 +58,14 @@ ODD: Mapping[str, Any] = {
     "a file of another form": lambda path: json.dumps({"add": 5}),
     "a transaction of another form": lambda path: json.dumps({"txn": 5}),
     "a domain of another form": lambda path: json.dumps({"domainMetadata": 5}),
+    "clustering of another form": lambda path: json.dumps({"domainMetadata": {"domain": "delta.clustering", "configuration": "{}"}}),
+    "half a pair of surrogates": lambda path: json.dumps({"metaData": {**foreign.metadata(path), "description": "\ud800"}}),
+    "a highest id of another form": lambda path: json.dumps(
+        {"metaData": {**foreign.metadata(path), "configuration": {"delta.columnMapping.maxColumnId": "x"}}}
+    ),
+    "a nullable of another form": lambda path: json.dumps(
+        {"metaData": {**foreign.metadata(path), "schemaString": schema(0).replace('"nullable":true', '"nullable":"x"')}}
+    ),
     "a type": lambda path: json.dumps({"metaData": {**foreign.metadata(path), "schemaString": schema(DEEP)}}),
     "a type beyond the stack": lambda path: json.dumps({"metaData": {**foreign.metadata(path), "schemaString": schema(BEYOND)}}),
 }
@@ -84,6 +94,42 @@ def test_an_odd_log_of_one_table_is_told_and_ends_no_command(lake: Lake, what: s
         lambda: commands.upgrade(lake.env, lake.second, jobs=no_spark),
     ):
         assert codes(ask) <= {"drift", "log_damaged", "invalid_schema_json"}
+
+
+#: What Delta's readers take, each with what the table's description and its setting are then.
+TAKEN: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {
+    "no settings": ({"configuration": None}, {}),
+    "a setting without a value": ({"configuration": {"delta.appendOnly": None}}, {}),
+    "a boolean for a text": ({"configuration": {"delta.appendOnly": False}}, {"delta.appendOnly": "false"}),
+    "a number for a text": ({"configuration": {"x": 5}, "description": 5}, {"x": "5"}),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_metadata_in_a_form_that_delta_takes_is_taken(lake: Lake, what: str) -> None:
+    path = lake.path("t")
+    more, settings = TAKEN[what]
+    version = foreign.commit(path)
+    line = {"metaData": {**foreign.metadata(path), **more}}
+    (path / "_delta_log" / f"{version:020}.json").write_text(json.dumps(line) + "\n")
+    assert read_head(lake.env.table_store(lake.state.shard_of(CollectionName("t")).uri)).properties == settings
+    assert "log" not in " ".join(commands.status(lake.env).to_json()["collections"]["t"]["drift"])
+
+
+@pytest.mark.parametrize("info", [5, ["x"], {"operation": {}, "operationParameters": []}, {"timestamp": 10**18}, {"timestamp": -1}])
+def test_commit_info_may_be_anything(lake: Lake, info: Any) -> None:
+    path = lake.path("t")
+    version = foreign.commit(path)
+    (path / "_delta_log" / f"{version:020}.json").write_text(json.dumps({"commitInfo": info}) + "\n")
+    assert not commands.status(lake.env).to_json()["collections"]["t"]["drift"]
+    lake.upgrade(lake.second)
+    assert lake.version == "1.1.0"
+
+
+def test_names_in_other_digits_are_no_versions(lake: Lake) -> None:
+    for digit in "²٣":
+        (lake.path("t") / "_delta_log" / f"{digit * 20}.json").write_text("{}")
+    assert not commands.status(lake.env).to_json()["collections"]["t"]["drift"]
 
 
 def test_actions_that_are_null_are_as_if_they_were_not_there(lake: Lake) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from airflow_provider_schemamig.core.delta.action_forms import is_vector
-from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, json_object
+from airflow_provider_schemamig.core.delta.actions import FileId, LogCommit, RawAction, file_id, json_object, size_bytes
 from airflow_provider_schemamig.core.delta.errors import LogDamaged, LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits
 from airflow_provider_schemamig.core.delta.log.head import read_head
@@ -122,11 +122,11 @@ def cut(files: Iterable[RawAction], max_files: int, max_bytes: int) -> list[tupl
     batch: list[RawAction] = []
     size = 0
     for file in files:
-        if batch and (len(batch) == max_files or size + file["size"] > max_bytes):
+        if batch and (len(batch) == max_files or size + size_bytes(file) > max_bytes):
             found.append(tuple(batch))
             batch, size = [], 0
         batch.append(file)
-        size += file["size"]
+        size += size_bytes(file)
     return [*found, tuple(batch)] if batch else found
 
 
@@ -289,11 +289,21 @@ def _parquet_files(store: ReadStore, name: str, statistics: bool, sidecars: list
                 adds = batch["add"].drop_null()
                 _paths(adds)
                 keys = [field.name for field in adds.type]
+                _check_sizes(adds)
                 values = (adds.field(key).to_pylist(maps_as_pydicts="strict") for key in keys)  # by row it takes twice the time
                 found = [_action(dict(zip(keys, add, strict=True)), statistics) for add in zip(*values, strict=True)]
             if "sidecar" in batch.schema.names:
                 sidecars += _paths(batch["sidecar"].drop_null()).to_pylist()
         yield from found
+
+
+def _check_sizes(adds: Any) -> None:
+    """Raise ValueError for sizes that are no whole numbers."""
+    import pyarrow.types as types
+
+    at = adds.type.get_field_index("size")
+    if at >= 0 and not types.is_integer(adds.type.field(at).type):
+        raise ValueError(f"its sizes are no whole numbers but {adds.type.field(at).type}")
 
 
 def _paths(actions: Any) -> Any:

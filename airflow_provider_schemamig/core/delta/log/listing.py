@@ -128,7 +128,7 @@ def _sort(listing: Mapping[str, str]) -> LogFiles | None:
     parts: dict[tuple[int, int], list[str]] = {}
     for name in listing:
         digits, suffix = name[:_DIGITS], name[_DIGITS:]
-        if not digits.isdigit() or len(digits) < _DIGITS:
+        if not (digits.isascii() and digits.isdigit()) or len(digits) < _DIGITS:
             continue
         version = int(digits)
         if suffix == _COMMIT:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.delta.action_forms import fault_of
+from airflow_provider_schemamig.core.delta.action_forms import are_usable, fault_of, plain
 from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.log.listing import LOG, crc_key
@@ -43,12 +43,11 @@ def read_crc(store: ReadStore, version: int) -> LogSnapshot | None:
         protocol, metadata, domains, txns = (found.get(key) for key in ("protocol", "metadata", "domainMetadata", "setTransactions"))
     except (ObjectMissing, ValueError, AttributeError, RecursionError):
         return None
-    known = [("protocol", [protocol]), ("metaData", [metadata]), ("domainMetadata", domains or ()), ("txn", txns or ())]
-    try:
-        is_usable = all(fault_of(kind, action) is None for kind, actions in known for action in actions)
-    except TypeError:  # they are no list
-        is_usable = False
-    return LogSnapshot(protocol, metadata, domains, txns) if is_usable else None
+    if not all(isinstance(actions, list | None) for actions in (domains, txns)) or not are_usable(
+        protocol, metadata, domains or (), txns or ()
+    ):
+        return None
+    return LogSnapshot(protocol, plain("metaData", metadata), domains, txns)
 
 
 def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool = False) -> LogSnapshot:
@@ -62,7 +61,7 @@ def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool =
         for kind, actions in _actions(store, name, kinds).items():
             if fault := next(filter(None, (fault_of(kind, action) for action in actions)), None):
                 raise LogDamaged(uri=store.location.uri, reason=f"{name}: {fault}")
-            found[kind] += actions
+            found[kind] += [plain(kind, action) for action in actions]
     if not found["protocol"] or not found["metaData"]:
         raise LogDamaged(uri=store.location.uri, reason=f"checkpoint {'/'.join(names)} lacks protocol or metaData")
     return LogSnapshot(found["protocol"][-1], found["metaData"][-1], found["domainMetadata"], found.get("txn"))
@@ -167,4 +166,6 @@ def _plain(scalar: Any) -> Any:
         return dict(scalar.as_py())
     if types.is_list(scalar.type):
         return [_plain(item) for item in scalar.values]
+    if types.is_timestamp(scalar.type):
+        return int(scalar.as_py().timestamp() * 1000)
     return scalar.as_py()

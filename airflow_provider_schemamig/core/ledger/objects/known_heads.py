@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
+from airflow_provider_schemamig.core.delta.action_forms import are_usable, plain
 from airflow_provider_schemamig.core.delta.log.head import Head, KnownHead, SeenFence
 from airflow_provider_schemamig.core.storage import Location
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
@@ -44,7 +45,7 @@ def store_heads(env: EnvironmentRoot, tables: Iterable[Location]) -> None:
     document = {"format": _FORMAT, "heads": {uri: _to_json(known) for uri, known in heads.items()}}
     try:
         env.store().put(KNOWN_HEADS, gzip.compress(json.dumps(document, separators=(",", ":")).encode(), 1, mtime=0))
-    except SchemamigError:  # the next process asks the tables
+    except (SchemamigError, TypeError, ValueError):  # the next process asks the tables
         return
     env.memory[_STORED] = heads
 
@@ -69,9 +70,9 @@ def _to_json(known: KnownHead) -> list[object]:
 def _from_json(uri: str, found: list[Any]) -> KnownHead:
     tag, is_conditional, version, protocol, metadata, domains, fence = found
     kinds = ((tag, str), (is_conditional, bool), (version, int), (protocol, dict), (metadata, dict), (domains, dict), (metadata["id"], str))
-    if not all(isinstance(item, kind) for item, kind in kinds):
+    if not all(isinstance(item, kind) for item, kind in kinds) or not are_usable(protocol, metadata, domains.values()):
         raise ValueError(f"not a head: {uri}")
-    return KnownHead(Head(Location(uri), version, protocol, metadata, domains), tag, is_conditional, _fence(fence))
+    return KnownHead(Head(Location(uri), version, protocol, plain("metaData", metadata), domains), tag, is_conditional, _fence(fence))
 
 
 def _fence(found: Any) -> SeenFence | None:

@@ -109,5 +109,6 @@ def _all(store: ReadStore) -> Iterator[tuple[str, Preparing]]:
     for name in store.names(FOLDER):
         try:
             yield name, from_json(Preparing, json.loads(store.get(f"{FOLDER}/{name}")))
-        except (ValueError, KeyError, TypeError, RecursionError, SchemamigError):  # gone since, or of another version of schemamig
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, SchemamigError):
+            # gone since it was listed, or of another version of schemamig
             continue

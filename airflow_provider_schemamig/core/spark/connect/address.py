@@ -47,7 +47,7 @@ def server_of(url: str) -> tuple[str, int]:
 def _fault(options: Sequence[str]) -> str | None:
     """Return why the options cannot be used. Those that pyspark does not know go along with each call, as gRPC's metadata."""
     if not all(map(_OPTION.fullmatch, options)):
-        return "an option of it is not NAME=VALUE (in a value, = is %3D, / is %2F)"
+        return "an option of it is not NAME=VALUE (in a value, = is %3D, / is %2F, a blank is %20)"
     given = {name: unquote(value) for name, _, value in (option.partition("=") for option in options)}
     if not all(map(_NAME.fullmatch, given)):
         return "the name of an option has other characters than a-z, 0-9, _, . and -"

@@ -14,6 +14,7 @@ from typing import Any
 import pendulum
 
 from airflow_provider_schemamig.core.delta.log.head import look_or_none
+from airflow_provider_schemamig.core.ledger.errors import LedgerDamaged
 from airflow_provider_schemamig.core.ledger.history import HistoryEntry, read_history
 from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.rows import Deployment, DeploymentState, Hold, HoldState, Intent, IntentKind, Progress
@@ -85,10 +86,15 @@ def _is_open(state: HoldState) -> bool:
 
 def report_of(env: EnvironmentRoot, deployment: Deployment) -> dict[str, Any] | None:
     """Return what preflight found; None where nobody wrote it down (an upgrade in one go does, too)."""
+    where = f"{env.SYSTEM_FOLDER}/reports/{deployment.generation}.json"
     try:
-        found: dict[str, Any] = json.loads(env.store().get(f"{env.SYSTEM_FOLDER}/reports/{deployment.generation}.json"))
+        found = json.loads(env.store().get(where))
     except ObjectMissing:
         return None
+    except (ValueError, RecursionError) as error:
+        raise LedgerDamaged(where=where, reason=f"it is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise LedgerDamaged(where=where, reason="it is no object")
     return found
 
 

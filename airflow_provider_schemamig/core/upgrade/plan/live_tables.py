@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from airflow_provider_schemamig.core.delta.commit.fence import Fence
+from airflow_provider_schemamig.core.delta.features import CatalogManagedTable
 from airflow_provider_schemamig.core.delta.log.head import (
     Head,
     LogDamaged,
@@ -116,6 +117,10 @@ def _head_of(env: EnvironmentRoot, state: State, again: bool, collection: Collec
         raise
 
 
+#: What one table's log can be like without stopping what is told of the others.
+UNREADABLE = (LogTruncated, LogDamaged, CatalogManagedTable)
+
+
 def look_at_tables(
     env: EnvironmentRoot, state: State, collections: Iterable[CollectionName] | None = None
 ) -> Mapping[CollectionName, Head | str]:
@@ -127,7 +132,7 @@ def look_at_tables(
     def look(collection: CollectionName) -> Head | str:
         try:
             return _head_of(env, state, True, collection) or NO_TABLE
-        except (LogTruncated, LogDamaged) as damaged:
+        except UNREADABLE as damaged:
             return damaged.message.rstrip(".")
 
     return _each(env, state, collections, look)
@@ -137,7 +142,7 @@ def is_another(env: EnvironmentRoot, shard: Shard) -> bool:
     """Return whether somebody dropped the shard's table and made another one in its place, which is not ours to change or delete."""
     try:
         return look_at_head(env.table_store(shard.uri, shard.table_id)).is_another
-    except (TableMissing, LogTruncated, LogDamaged):  # what a run that died in deleting it has left
+    except (TableMissing, *UNREADABLE):  # what a run that died in deleting it has left
         return False
 
 

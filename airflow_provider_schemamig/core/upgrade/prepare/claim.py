@@ -106,6 +106,14 @@ def _as_asked_now(state: State, known: Deployment, request: Claim) -> Deployment
     return replace(known, hold_seconds=kept, ignore_nodes=ignores)
 
 
+def as_claimed(ledger: LedgerReader, state: State | None, plan: Plan, request: Claim) -> Claim:
+    """Return the request with the hold of the claim that an earlier try made: a plan is judged by that one."""
+    known = None if state is None or plan.is_empty else _own_claim(ledger, state, plan, request)
+    if state is None or known is None or known.rejected is not None or not _has_plan(ledger, state, known, plan):
+        return request
+    return replace(request, hold=timedelta(seconds=_as_asked_now(state, known, request).hold_seconds))
+
+
 def other_hold(deployment: Deployment, request: Claim) -> tuple[str, ...]:
     """Return a note if the way back of a claim that goes on is another one than is asked for now, or than is usual."""
     if deployment.hold_seconds == request.hold_seconds:

@@ -17,7 +17,7 @@ from airflow_provider_schemamig.core.ledger.objects.nodes import live_nodes
 from airflow_provider_schemamig.core.ledger.objects.plan_store import write_plan
 from airflow_provider_schemamig.core.ledger.objects.preparing import told_while_preparing
 from airflow_provider_schemamig.core.ledger.state import State
-from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 from airflow_provider_schemamig.core.online.backfill import why_not_filled
 from airflow_provider_schemamig.core.online.errors import CannotBackfill
 from airflow_provider_schemamig.core.progress import Event, Listener, silent
@@ -33,7 +33,7 @@ from airflow_provider_schemamig.core.upgrade.plan.planner import Planned, View, 
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, CreateShard
 from airflow_provider_schemamig.core.upgrade.plan.target import Target
 from airflow_provider_schemamig.core.upgrade.prepare.build import build_shards, built, inside_tables, unfilled
-from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, claim, other_hold
+from airflow_provider_schemamig.core.upgrade.prepare.claim import Claim, as_claimed, claim, other_hold
 from airflow_provider_schemamig.core.upgrade.prepare.fill import FillContext, Jobs, build_all
 from airflow_provider_schemamig.core.upgrade.prepare.hold_costs import hold_cost_json
 from airflow_provider_schemamig.core.upgrade.prepare.kept_history import with_history_notes
@@ -121,8 +121,9 @@ def preflight_plan(
     ``reasons``: version and docstring of each migration that is gone through, for the report.
     """
     started, began_at = time.monotonic(), pendulum.now("UTC")
-    planned = with_history_notes(env, view, planned, request.kept)
-    early = _ends_too_early(planned, request, view)
+    claimed = as_claimed(LedgerReader(env), view.state, planned.plan, request)
+    planned = with_history_notes(env, view, planned, claimed.kept)
+    early = _ends_too_early(planned, claimed, view)
     raise_refusals((*refused_place(env, view.state, create=create), *planned.refusals, *early))
     if planned.plan.is_empty:
         return Preflight(None, PlanReport(planned, view), None, ())
