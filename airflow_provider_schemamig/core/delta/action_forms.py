@@ -114,7 +114,7 @@ def fault_of(kind: str, action: Any) -> str | None:
 
 
 def are_usable(protocol: Any, metadata: Any, domains: Iterable[Any], txns: Iterable[Any] = ()) -> bool:
-    """Return whether what a file beside the log repeats of a table's state has the form that it has in the log."""
+    """Return whether a table's state, as a file beside the log repeats it, is in the log's form."""
     known = [("protocol", protocol), ("metaData", metadata), *(("domainMetadata", domain) for domain in domains)]
     return not any(fault_of(kind, action) for kind, action in (*known, *(("txn", txn) for txn in txns)))
 
@@ -134,7 +134,7 @@ def plain(kind: str, action: Any) -> Mapping[str, Any]:
 
 
 def _plain_info(info: Any) -> Mapping[str, Any]:
-    """Return what a writer says of its commit, without what is of another form: it may say anything."""
+    """Return a commit's info without fields of another form: its writer may say anything."""
     found = info if isinstance(info, dict) else {}
     forms: Mapping[str, Form] = {"operation": is_text, "operationParameters": _is_object}
     odd = {name for name, is_form in forms.items() if name in found and not is_form(found[name])}

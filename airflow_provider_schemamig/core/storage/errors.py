@@ -168,7 +168,10 @@ class StoreUnfit(Refusal):
 class StorageForbidden(Refusal):
     code = "storage_forbidden"
     message = "access to {uri} is denied: {reason}."
-    next_action = "Give the user of this process, or the credentials in the storage options, the right to read and write there."
+    next_action = (
+        "Give the user of this process, or the owner of the credentials, the right to read and write there; are these wrong or missing, "
+        "correct them (AWS_ACCESS_KEY_ID and the like, or the storage options)."
+    )
     uri: str
     reason: str
 

@@ -37,12 +37,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long a store that throttles is left alone, each time by chance half as long to half as long again. Before each of them obstore has
-#: tried five times within two seconds.
+#: How long a store that throttles, or that has gone away, is left alone, each time by chance half as long to half as long again. Before
+#: each of them obstore has tried five times within two seconds.
 _THROTTLE_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: How long a conditional write of somebody else, which may come to nothing, is waited for.
 _CONFLICT_SECONDS = (0.05, 0.2, 0.8)
 _TOLD_EVERY = 5.0
+#: A store that refuses connections is tried five times in less than this; one that hangs takes longer for one answer.
+_QUICK_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -182,19 +184,26 @@ class ObjectStore:
             raise InvalidStorageOption(uri=self.location.uri, reason=self._text(error)) from None
 
     def _ask(self, key: str, request: Callable[[Any], T], *, conditional: bool = False) -> T:
-        """Return what the store answers; while it throttles, wait and ask again.
+        """Return what the store answers; while it throttles, or has gone away, wait and ask again.
 
         Raises obstore's errors as ours, ``from None``: the originals quote whole requests, headers included.
         """
         for wait in (*_THROTTLE_SECONDS, None):
+            began = time.monotonic()
             try:
-                return self._once(key, request, conditional)
+                found = self._once(key, request, conditional)
             except StorageThrottled as throttled:
                 if wait is None:
                     raise
-                seconds = wait * random.uniform(0.5, 1.5)
-                _tell(throttled, seconds)
-                time.sleep(seconds)
+                _wait(throttled, wait)
+            except StorageUnreachable as gone:
+                # One that never answered is a wrong address, and one that hung has been waited for.
+                if wait is None or self._bucket not in _answered or time.monotonic() - began > _QUICK_SECONDS:
+                    raise
+                _wait(gone, wait)
+            else:
+                _answered.add(self._bucket)
+                return found
         raise AssertionError("the last turn returns or raises")
 
     def _once(self, key: str, request: Callable[[Any], T], conditional: bool) -> T:
@@ -220,18 +229,28 @@ class ObjectStore:
 
 
 class _Told:
-    """When somebody was told last that a store throttles: many requests wait at once, and one line says it for all."""
+    """When somebody was told last that a store throttles, or is gone: many requests wait at once, and one line says it for all."""
 
     lock = threading.Lock()
     at = -_TOLD_EVERY
 
 
-def _tell(throttled: StorageThrottled, seconds: float) -> None:
+#: The buckets that have answered this process.
+_answered: set[str] = set()
+
+
+def _wait(error: StorageThrottled | StorageUnreachable, wait: float) -> None:
+    seconds = wait * random.uniform(0.5, 1.5)
+    _tell(error, seconds)
+    time.sleep(seconds)
+
+
+def _tell(error: StorageThrottled | StorageUnreachable, seconds: float) -> None:
     with _Told.lock:
         if time.monotonic() - _Told.at < _TOLD_EVERY:
             return
         _Told.at = time.monotonic()
-    _log.warning("%s Waiting for %.1f s.", throttled.message, seconds)
+    _log.warning("%s Waiting for %.1f s.", error.message, seconds)
 
 
 class _RandomReader(io.RawIOBase):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +13,6 @@ from airflow_provider_schemamig.core.storage import (
     ClockSkewed,
     CredentialsExpired,
     InvalidStorageOption,
-    Location,
     ObjectExists,
     PutIfAbsentIgnored,
     StorageForbidden,
@@ -28,48 +25,13 @@ from airflow_provider_schemamig.core.storage import (
     WrongRegion,
     log_stores,
     objects,
-    open_store,
     probe_put_if_absent,
     require_safe_log_store,
 )
 from airflow_provider_schemamig.core.storage.answers import failure_of
 from airflow_provider_schemamig.exceptions import SchemamigError
-from tests.support.stores.fake_s3 import Answerer, Asked, FakeS3, Said, after_seconds, always, listing, serving, times
-
-KEYS = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "very-secret-key", "aws_region": "us-east-1"}
-
-
-@pytest.fixture
-def fake() -> FakeS3:
-    return FakeS3()
-
-
-@pytest.fixture
-def endpoint(fake: FakeS3, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    with serving(fake) as url:
-        yield url
-
-
-@pytest.fixture
-def store(endpoint: str) -> Store:
-    return opened({**KEYS, "aws_endpoint_url": endpoint, "aws_allow_http": "true"})
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long it waited; it does not."""
-    found: list[float] = []
-    # Only its own: what other threads of this process sleep is none of its waits.
-    monkeypatch.setattr(objects, "time", SimpleNamespace(sleep=found.append, monotonic=time.monotonic))
-    monkeypatch.setattr(objects._Told, "at", float("-inf"))
-    return found
-
-
-def opened(options: dict[str, str], uri: str = "s3://bucket/lake") -> Store:
-    return open_store(Location.parse(uri), StorageOptions(options))
-
+from tests.support.stores.fake_s3 import Answerer, Asked, FakeS3, Said, after_seconds, always, listing, times
+from tests.unit.storage.conftest import KEYS, opened
 
 # --- the environment's variables -----------------------------------------------------------------------------------------------------
 
@@ -214,6 +176,24 @@ def test_a_store_that_throttles_is_asked_again_and_that_is_told(
     assert len(waits) == 1
     assert 0.5 <= waits[0] <= 1.5
     assert "takes no more requests for now" in caplog.text
+
+
+def test_a_store_that_goes_away_is_waited_for_if_it_has_answered(fake: FakeS3, store: Store, waits: list[float]) -> None:
+    store.put("key", b"x")
+    fake.answers = [times(12, Said.error(500, "InternalError", "Please try again."))]  # five a request
+    assert store.get("key") == b"x"
+    assert len(waits) == 2 and 1.5 <= sum(waits) <= 4.5
+    fake.answers = [always(Said.error(500, "InternalError", "Please try again."))]
+    with pytest.raises(StorageUnreachable):
+        store.get("key")
+    assert len(waits) == 7
+
+
+def test_a_store_that_never_answered_is_not_waited_for(fake: FakeS3, store: Store, waits: list[float]) -> None:
+    fake.answers = [always(Said.error(500, "InternalError", "Please try again."))]
+    with pytest.raises(StorageUnreachable):
+        store.get("key")
+    assert waits == []
 
 
 def test_a_store_that_throttles_for_ever_is_a_conflict(

@@ -8,8 +8,9 @@ from typing import Any
 
 from airflow_provider_schemamig.core.ledger.rows import Progress
 from airflow_provider_schemamig.core.ledger.state import State
+from airflow_provider_schemamig.core.names import CollectionName
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
-from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Copy, CutOver
+from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS, Build, Copy, CutOver
 
 #: The last round of one tail and its digest on a warm session, measured (`make bench`: block). It does not grow with the table.
 _CATCH_UP_SECONDS = (1.0, 4.0)
@@ -76,3 +77,16 @@ def blocked_seconds(plan: Plan, seal_seconds: int = SEAL_SECONDS) -> tuple[int, 
     low, high = catch_up_seconds(len(plan.of_kind(Copy)))
     swaps = any(stage.swaps for stage in plan.of_kind(CutOver))
     return low, max(high, seal_seconds if swaps else 0)
+
+
+def blocked_in_words(plan: Plan) -> str:
+    """Return for how long writers are blocked by a plan's rewrites."""
+    rewrites = len(plan.of_kind(Copy))
+    low, high = catch_up_seconds(rewrites)
+    return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"
+
+
+def fills_while_blocked(plan: Plan, collection: CollectionName) -> str:
+    """Return which fills run again while writers of a sealed table wait; "" if none reads it."""
+    names = [build.collection for build in plan.of_kind(Build) if any(item.collection == collection for item in build.inputs)]
+    return f", and as long as the fill of {', '.join(names)} takes, if rows came since" if names else ""

@@ -29,7 +29,7 @@ from airflow_provider_schemamig.core.schema.element_states import PATHS
 from airflow_provider_schemamig.core.schema.model import Declaration, Primitive
 from airflow_provider_schemamig.core.schema.sql import type_sql
 from airflow_provider_schemamig.core.upgrade.plan import stages as s
-from airflow_provider_schemamig.core.upgrade.plan.estimate import catch_up_seconds
+from airflow_provider_schemamig.core.upgrade.plan.estimate import blocked_in_words, fills_while_blocked
 from airflow_provider_schemamig.core.upgrade.plan.plan import Plan
 from airflow_provider_schemamig.core.upgrade.plan.stage_list import OnlineChanges
 from airflow_provider_schemamig.core.upgrade.plan.stages import SEAL_SECONDS
@@ -239,7 +239,7 @@ class _Explainer:
             f"what is written after the commit is lost by a rollback, done only by order: {stage.no_way_back or 'there is no down'}"
         ]
         if stage.down is not None:
-            rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {self._blocked()}"]
+            rollback = [f"what is written after the commit goes back through `down`; writers wait for it: {blocked_in_words(self._plan)}"]
             rollback += self._how_found(stage)
         rollback += [f"column {path} of rows written after the commit is NULL after a rollback" for path in stage.lost_on_way_back]
         return Explanation(
@@ -312,10 +312,11 @@ class _Explainer:
         return Explanation("seal", stage.collection, f"seal the shard, it is {what}", c.Cost.INSTANT, breaks=breaks, rollback=loses)
 
     def _seal_of_rewrite(self, stage: s.Seal) -> Explanation:
+        blocked = blocked_in_words(self._plan) + fills_while_blocked(self._plan, stage.collection)
         breaks = (
             "every writer of the old shard is refused from the cut-over on, its readers see frozen rows: foreign ones have to move",
             f"handles of {self._plan.target.source} are fenced from the cut-over on, but for readers of columns that `up` hands through",
-            f"writers are blocked from the seal to the commit: {self._blocked()}",
+            f"writers are blocked from the seal to the commit: {blocked}",
         )
         return Explanation("seal", stage.collection, "seal the shard, it is rewritten", c.Cost.INSTANT, breaks=breaks)
 
@@ -326,11 +327,6 @@ class _Explainer:
             return []
         has_key = step.old.primary_key is not None
         return [_FOUND_BY.format(*(("", "their primary key") if has_key else ("without a primary key, ", "value")))]
-
-    def _blocked(self) -> str:
-        rewrites = len(self._plan.of_kind(s.Copy))
-        low, high = catch_up_seconds(rewrites)
-        return f"{low} to {high} s for {rewrites} rewrite(s), and what Spark takes for the files that the last commits touched"
 
     def visit_retire(self, stage: s.Retire) -> Explanation:
         if stage.collection in self._adopted:

@@ -107,7 +107,7 @@ def _as_asked_now(state: State, known: Deployment, request: Claim) -> Deployment
 
 
 def as_claimed(ledger: LedgerReader, state: State | None, plan: Plan, request: Claim) -> Claim:
-    """Return the request with the hold of the claim that an earlier try made: a plan is judged by that one."""
+    """Return the request with the hold of an earlier try's claim: a plan is judged by that one."""
     known = None if state is None or plan.is_empty else _own_claim(ledger, state, plan, request)
     if state is None or known is None or known.rejected is not None or not _has_plan(ledger, state, known, plan):
         return request

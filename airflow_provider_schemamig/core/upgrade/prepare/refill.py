@@ -86,12 +86,12 @@ def refill_sealed(leader: LeaderWriter, jobs: Jobs, sealed: Collection[ShardId],
         raise NeverSettles(collection=slowest, seconds=seconds_all, limit=leader.seal_seconds, tables=len(moved))
     for number, build in enumerate(moved):
         name = build.collection
-        leader.listen(Event(FILL, name, number, len(moved), note="again, with the last rows; its writers wait"))
+        leader.listen(Event(FILL, name, number, len(moved), note="again, with the last rows; writers of what it reads wait"))
         result, rows = fill(replace(_filling(leader, jobs), is_sealed=True), build)
         leader.listen(Event(FILL, name, number + 1, len(moved), result.seconds, note=f"{rows:,} rows"))
         leader.results += (result,)
         leader.refresh()
-        leader.notes.append(f"{name}: was filled again while its writers waited, {result.seconds:.1f} s")
+        leader.notes.append(f"{name}: was filled again while writers of what it reads waited, {result.seconds:.1f} s")
 
 
 def check_filled(leader: LeaderWriter, sealed: Collection[ShardId]) -> None:

@@ -16,6 +16,7 @@ import pendulum
 
 from airflow_provider_schemamig.core.delta.commit.append import MetadataMoved
 from airflow_provider_schemamig.core.delta.commit.commit import Committed
+from airflow_provider_schemamig.core.delta.commit.fence import Fenced
 from airflow_provider_schemamig.core.delta.commit.seal import opens, seal, unseal
 from airflow_provider_schemamig.core.delta.errors import LogTruncated
 from airflow_provider_schemamig.core.delta.log.commits import commits, first_metadata_version
@@ -40,6 +41,7 @@ from airflow_provider_schemamig.exceptions import Conflict, SchemamigError, rais
 
 #: Of a seal whose table others change in the same moment.
 _UNSEAL_TRIES = 5
+_STILL_SEALED = "writers are refused until the same is run again, or it is taken back (`schemamig rollback`, or `cancel`)"
 
 
 class SealLifted(Conflict):
@@ -253,8 +255,10 @@ def _unseal_own(leader: LeaderView, intent: SealIntent) -> Committed | None:
 def unseal_all(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
     """Give the seals up, then unseal: not if the commit did land, not if a twin or another leader has the table now.
 
-    Best effort, on the way out of a failure: what it does not reach, the next run or the next leader's ``recovery.settle`` does.
+    Best effort, on the way out of a failure: what it does not reach is told, and the next run or the next leader's ``recovery.settle`` does
+    it.
     """
+    left = {intent.collection for intent in seals}
 
     def look(intent: SealIntent) -> Head | None:
         with contextlib.suppress(SchemamigError):  # of this table, which is no reason to leave the others closed
@@ -263,15 +267,28 @@ def unseal_all(leader: LeaderWriter, seals: Sequence[SealIntent]) -> None:
 
     def unseal_one(found: tuple[SealIntent, Head | None]) -> None:
         intent, head = found
-        if head is not None and head.sealed_for is not None:
-            store = table_store(leader.env, leader.state, intent.shard)
-            with contextlib.suppress(SchemamigError):
-                unseal(store, head, leader.fence(intent.shard), leader.tag("unseal"), since=intent.base_version)
+        if head is None or head.sealed_for is None:
+            return
+        store = table_store(leader.env, leader.state, intent.shard)
+        try:
+            unseal(store, head, leader.fence(intent.shard), leader.tag("unseal"), since=intent.base_version)
+        except Fenced:  # another leader has it
+            pass
+        except SchemamigError:
+            return
+        left.discard(intent.collection)
 
-    with contextlib.suppress(SchemamigError):
+    try:
         heads = list(leader.env.each(look, seals))
+        left -= {intent.collection for intent, head in zip(seals, heads, strict=True) if head is not None and head.sealed_for is None}
         _give_up(leader, seals)
         leader.env.for_each(unseal_one, zip(seals, heads, strict=True))
+    except SealLifted:
+        return
+    except SchemamigError:
+        pass
+    if left:
+        leader.listen(Event("unseal", None, 0, len(left), note=f"not done for {', '.join(sorted(left))}: {_STILL_SEALED}"))
 
 
 def unseal_left(env: EnvironmentRoot, listen: Listener, *, only_expired: bool) -> None:

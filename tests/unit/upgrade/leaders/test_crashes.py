@@ -7,6 +7,7 @@ these moments the same must hold: whoever comes next reaches the target (or the 
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,12 +15,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from airflow_provider_schemamig.cli.render.status import status_view
 from airflow_provider_schemamig.core import commands
 from airflow_provider_schemamig.core.environment import Environment
 from airflow_provider_schemamig.core.ledger.admin.verify import verify
 from airflow_provider_schemamig.core.ledger.store import LedgerReader
 from airflow_provider_schemamig.core.names import CollectionName
+from airflow_provider_schemamig.core.progress import Event
+from airflow_provider_schemamig.core.storage.errors import StorageUnreachable
 from airflow_provider_schemamig.core.upgrade.rollback.errors import NothingToRollBack
 from tests.support.lake import SCHEMA_1, Crash, Lake, append, copy_of, make_lake, no_spark, rows
 
@@ -200,3 +205,26 @@ def test_initialise_dies_anywhere(tmp_path: Path) -> None:
         found.upgrade(found.first)
         assert found.version == "1.0.0"
         whole(found)
+
+
+def test_a_store_that_goes_away_behind_the_seal_leaves_tables_sealed_and_that_is_told(deployed: Lake, tmp_path: Path) -> None:
+    """The same command opens them and goes on."""
+    lake = copy_of(deployed, tmp_path)
+    told: list[Event] = []
+    is_away = False
+
+    def hook(moment: str, what: str, key: str) -> None:
+        nonlocal is_away
+        is_away = is_away or any(event.stage == "seal" and event.done == 2 for event in told)
+        if is_away:
+            raise StorageUnreachable(uri="file:///lake", reason="connection refused")
+
+    with pytest.raises(StorageUnreachable):
+        commands.upgrade(replace(lake.env, on_write=hook), lake.second, jobs=no_spark, listen=told.append)
+    (left,) = [event.note for event in told if event.stage == "unseal" and "not done for" in event.note]
+    assert left.startswith("not done for legacy, stats: writers are refused until the same is run again")
+    shown = Console(width=200, file=io.StringIO(), record=True)
+    shown.print(status_view("file:///lake", commands.status(lake.env).to_json(), cluster=False))
+    assert "sealed  legacy, stats: writers are refused until it goes on or is taken back" in shown.export_text()
+    lake.upgrade(lake.second)
+    assert lake.version == "1.1.0"

@@ -146,7 +146,7 @@ SHORT = kept(1)
 
 def notes(lake: Lake, hold: timedelta = timedelta(hours=24)) -> dict[str, str]:
     """What the plan and preflight say of history, by collection: both the same."""
-    found = commands.preflight(lake.env, lake.second, hold=hold, jobs=no_spark).report.notes
+    found = commands.preflight(lake.env, lake.second, hold=hold, claim_id=str(hold), jobs=no_spark).report.notes
     if hold == timedelta(hours=24):
         assert commands.plan(lake.env, lake.second).notes == found
     return {name: text for name, _, text in (note.partition(": ") for note in found) if "history is kept" in text}
@@ -162,6 +162,8 @@ def test_the_plan_says_where_history_is_kept_for_a_shorter_time_than_the_hold(tm
     assert "delta.logRetentionDuration" in found["t"] and "--hold" in found["t"]
     assert "--allow-lossy" in found["s"]
     assert notes(lake, timedelta(minutes=30)) == {}
+    again = commands.preflight(lake.env, lake.second, claim_id=str(timedelta(hours=24)), jobs=no_spark).report.notes
+    assert any(found["t"] in note for note in again), "the claim that goes on has its hold, and what is said of it"
 
 
 def test_cleaned_logs_what_the_release_declares_counts(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ READS = {
     "another table, and is of a new one": (T, T + NEW, FROM_T),
     "a removed table, and is of a new one": (T, NEW, f'{FROM_T}, removal("t")'),
 }
-LAST_NOTE = "was filled again while its writers waited"
+LAST_NOTE = "was filled again while writers of what it reads waited"
 
 
 def filled(folder: Path, reads: str, jobs: OnlineJobs, steps: str = "") -> tuple[Lake, str, Generation]:
