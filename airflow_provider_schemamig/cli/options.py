@@ -21,7 +21,7 @@ from airflow_provider_schemamig.credentials import blank_typed
 
 if TYPE_CHECKING:
     from airflow_provider_schemamig.core.environment import Environment
-    from airflow_provider_schemamig.core.ledger.store import LedgerReader
+    from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
     from airflow_provider_schemamig.core.progress import Listener
     from airflow_provider_schemamig.core.spark.runners import JobRunner
 
@@ -163,6 +163,12 @@ def open_ledger(uri: str) -> LedgerReader:
     from airflow_provider_schemamig.core.ledger.store import LedgerReader
 
     return LedgerReader(open_environment(uri))
+
+
+def open_ledger_to_write(uri: str) -> LedgerWriter:
+    from airflow_provider_schemamig.core.ledger.store import LedgerWriter
+
+    return LedgerWriter(open_environment(uri))
 
 
 def _storage_options() -> dict[str, str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow_provider_schemamig.core.ledger.admin.size import size as ledger_size
     from airflow_provider_schemamig.core.ledger.admin.verify_tables import verify_ledger
     from airflow_provider_schemamig.core.ledger.history import read_history
+    from airflow_provider_schemamig.core.ledger.store import read_state
     from airflow_provider_schemamig.core.release.authoring.new import new as new_release
     from airflow_provider_schemamig.core.release.authoring.new import rebase as rebase_release
     from airflow_provider_schemamig.core.release.authoring.scaffold import init as init_release
@@ -137,6 +138,7 @@ _HOMES = {
     "rebase_release": ("release.authoring.new", "rebase"),
     "rebuild_ledger": ("upgrade.rebuild.rebuild", "rebuild"),
     "refresh": ("replication.cluster.registry", "refresh"),
+    "read_state": ("ledger.store", "read_state"),
     "rehearsal": ("testing.rehearse", "rehearsal"),
     "reject": ("upgrade.tasks.gate", "reject"),
     "replicate_once": ("replication.replicate", "replicate_once"),
@@ -223,6 +225,7 @@ __all__ = [
     "preflight",
     "promote",
     "read_history",
+    "read_state",
     "rebase_release",
     "rebuild_ledger",
     "refresh",

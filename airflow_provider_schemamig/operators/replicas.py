@@ -88,10 +88,10 @@ class StreamChunksOperator(StreamOperator):
         self.chunk_size = chunk_size
 
     def execute(self, context: Context) -> list[list[str]]:
-        from airflow_provider_schemamig.core.ledger.store import LedgerReader
+        from airflow_provider_schemamig.core import commands
 
         origin, _ = self.ends
-        return chunks(as_choice(self.collections) or sorted(LedgerReader(origin).state().objects), self.chunk_size)
+        return chunks(as_choice(self.collections) or sorted(commands.read_state(origin).objects), self.chunk_size)
 
 
 class ReplicateCollectionOperator(StreamOperator):

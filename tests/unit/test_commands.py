@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_schemamig import config
 from airflow_provider_schemamig.core import commands
+from airflow_provider_schemamig.core.ledger.store import LedgerReader, LedgerWriter
 
 PACKAGE = Path(config.__file__).parent
 #: Verbs that no task of Airflow runs, and why.
@@ -88,7 +89,10 @@ def test_nobody_goes_round_the_door(folder: str) -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("airflow_provider_schemamig.core")
         for alias in node.names
-        if isinstance(found := getattr(import_module(str(node.module)), alias.name, None), FunctionType | ModuleType | NoneType)
+        if (
+            isinstance(found := getattr(import_module(str(node.module)), alias.name, None), FunctionType | ModuleType | NoneType)
+            or found in (LedgerReader, LedgerWriter)
+        )
         and found is not commands
         and alias.name not in SHAPES
     ]

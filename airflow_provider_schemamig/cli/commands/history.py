@@ -26,11 +26,10 @@ def history(
 ) -> Answer:
     """List what was done in the environment, newest first: tasks and online changes with duration and outcome. Writes nothing."""
     from airflow_provider_schemamig.core import commands
-    from airflow_provider_schemamig.core.ledger.store import LedgerReader
     from airflow_provider_schemamig.core.upgrade.documents.history import entry_json, once_each
 
     root = open_environment(env)
-    known = LedgerReader(root).state().objects  # refused where no environment is, and where newer software wrote it
+    known = commands.read_state(root).objects  # refused where no environment is, and where newer software wrote it
     found = [entry for entry in commands.read_history(root) if collection in (None, entry.collection)]
     document = {"entries": [entry_json(entry) for entry in reversed(found[-limit:])]}
     each = once_each(found)

@@ -375,3 +375,8 @@ def one_each(updates: Iterable[Update]) -> list[Update]:
             continue
         found[identity] = update
     return list(found.values())
+
+
+def read_state(env: EnvironmentRoot) -> State:
+    """Return the newest state of an environment's ledger. Raises as ``LedgerReader.state`` does."""
+    return LedgerReader(env).state()

@@ -27,11 +27,11 @@ def diff(
 ) -> Answer:
     """Show the changes that lead from the first environment's schemas to the second's, as `schemamig diff` does for files."""
     from airflow_provider_schemamig.cli.compare import compare
-    from airflow_provider_schemamig.core.ledger.store import LedgerReader
+    from airflow_provider_schemamig.core import commands
     from airflow_provider_schemamig.core.upgrade.errors import UnknownCollection
 
     environments = open_environment(one), open_environment(other)
-    states = [LedgerReader(environment).state() for environment in environments]
+    states = [commands.read_state(environment) for environment in environments]
     if collection is not None and all(collection not in state.objects for state in states):
         raise UnknownCollection(collection=collection)
     before, after = ({name: state.entry(name).declared for name in state.objects if collection in (None, name)} for state in states)
