@@ -30,6 +30,7 @@ def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableTyp
     parts: list[RenderableType] = [_heading(uri, document)]
     if _leads_as(document) == "promoted":
         parts.append(_not_committed(document["leader"]["generation"]))
+    if _leads_as(document) == "promoted" or any(hold["state"] == "rolling_back" for hold in document["holds"]):
         parts += _sealed(document["collections"])
     parts += map(_not_promoted, _claims(document))
     parts += [Text(), _collections(document["collections"])]
@@ -77,7 +78,7 @@ def _not_committed(generation: int) -> Text:
 
 
 def _sealed(collections: Document) -> list[Text]:
-    """Return what is said of an upgrade's sealed tables: if it died, somebody has to hurry."""
+    """Return what is said of the sealed tables of an upgrade or a rollback: if it died, somebody has to hurry."""
     names = [name for name, item in sorted(collections.items()) if item["sealed"]]
     told = f"  {listed(names, 3)}: writers are refused until it goes on or is taken back; if nobody is at work, hurry."
     return [Text.assemble(("sealed", "bold red"), told)] if names else []

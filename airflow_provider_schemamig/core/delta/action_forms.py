@@ -6,6 +6,7 @@ What Delta's own reader makes of a number or a boolean where a text belongs is m
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,6 +17,7 @@ from airflow_provider_schemamig.core.schema.delta_json import COMMENT_KEY
 from airflow_provider_schemamig.core.schema.delta_rules.table_features import CLUSTERING_DOMAIN
 
 Form = Callable[[Any], bool]
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def is_text(value: Any) -> bool:
@@ -153,7 +155,7 @@ def _as_text(value: Any) -> str:
 
 def _metadata_fault(action: Mapping[str, Any]) -> str | None:
     highest = (action.get("configuration") or {}).get(MAPPING_MAX_ID)
-    if highest is not None and not (str(highest).isascii() and str(highest).isdigit()):
+    if highest is not None and _NUMBER.fullmatch(str(highest)) is None:
         return f"its metaData has no usable {MAPPING_MAX_ID}"
     try:
         schema = json.loads(action["schemaString"])
@@ -196,8 +198,9 @@ def _faults_of_field_metadata(metadata: Any) -> Iterator[str]:
     if not isinstance(metadata, dict):
         yield "the metadata of a field in it is no object"
         return
-    forms: Sequence[tuple[str, Form]] = ((MAPPING_ID, _is_whole), (PHYSICAL_NAME, is_text), (COMMENT_KEY, is_text))
-    yield from (f"a field in it has no usable {name}" for name, is_form in forms if name in metadata and not is_form(metadata[name]))
+    forms: Sequence[tuple[str, Form]] = ((MAPPING_ID, _is_size), (PHYSICAL_NAME, is_text), (COMMENT_KEY, _is_scalar))
+    given = ((name, metadata.get(name), is_form) for name, is_form in forms)
+    yield from (f"a field in it has no usable {name}" for name, value, is_form in given if value is not None and not is_form(value))
 
 
 def _domain_fault(action: Mapping[str, Any]) -> str | None:

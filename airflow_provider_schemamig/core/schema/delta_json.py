@@ -111,6 +111,11 @@ def field_to_delta(field: Field) -> dict[str, Any]:
     return {"name": field.name, "type": type_to_delta(field.type), "nullable": field.nullable, "metadata": metadata}
 
 
+def _comment(found: Any) -> str | None:
+    """Return a comment as text: a writer may have put a number there."""
+    return found if found is None or isinstance(found, str) else json.dumps(found)
+
+
 def _checks(configuration: Mapping[str, str]) -> tuple[Check, ...]:
     found = []
     for key, text in configuration.items():
@@ -138,7 +143,7 @@ def _field(document: Mapping[str, Any], prefix: str) -> Field:
         name=name,
         type=_field_type(data_type, metadata.get(VARCHAR_KEY), path),
         nullable=document["nullable"],
-        comment=metadata.get(COMMENT_KEY),
+        comment=_comment(metadata.get(COMMENT_KEY)),
         **clauses,
     )
 

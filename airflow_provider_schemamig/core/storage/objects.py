@@ -198,6 +198,8 @@ class ObjectStore:
                 _wait(throttled, wait)
             except StorageUnreachable as gone:
                 # One that never answered is a wrong address, and one that hung has been waited for.
+                if wait is None:
+                    _answered.discard(self._bucket)  # who asks it next, as to tell what is left, does not wait as long again
                 if wait is None or self._bucket not in _answered or time.monotonic() - began > _QUICK_SECONDS:
                     raise
                 _wait(gone, wait)

@@ -47,7 +47,7 @@ def txn_position(txns: Mapping[str, int], app_id: str) -> TxnPosition:
 
 def _term(txn: str) -> int:
     number = txn.partition(_MARK)[2]
-    return int(number) if number.isascii() and number.isdigit() else 0
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
 
 
 def advance(app_id: str, own: TxnPosition, to: TxnPosition) -> dict[str, int]:

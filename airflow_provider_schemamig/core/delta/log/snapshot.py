@@ -155,6 +155,7 @@ def damage(store: ReadStore, name: str, *odd: type[Exception]) -> Iterator[None]
 
 def _plain(scalar: Any) -> Any:
     """Return an Arrow scalar as the JSON action has it: maps are objects, and what is null is left out."""
+    import pyarrow
     import pyarrow.types as types
 
     if not scalar.is_valid:
@@ -167,5 +168,5 @@ def _plain(scalar: Any) -> Any:
     if types.is_list(scalar.type):
         return [_plain(item) for item in scalar.values]
     if types.is_timestamp(scalar.type):
-        return int(scalar.as_py().timestamp() * 1000)
+        return scalar.cast(pyarrow.timestamp("ms"), safe=False).value
     return scalar.as_py()

@@ -141,7 +141,7 @@ class MetadataDraft:
 
     def _assign(self, found: JsonField, physical: str) -> None:
         if self.highest_id is None:
-            ids = (int((f.get("metadata") or {}).get(MAPPING_ID, 0)) for _, f in fields_in(self.schema))
+            ids = (int((f.get("metadata") or {}).get(MAPPING_ID) or 0) for _, f in fields_in(self.schema))
             self.highest_id = max(int(self.configuration.get(MAPPING_MAX_ID, 0)), max(ids, default=0))
         self.highest_id += 1
         found["metadata"] = {**(found.get("metadata") or {}), MAPPING_ID: self.highest_id, PHYSICAL_NAME: physical}

@@ -10,8 +10,9 @@ from airflow_provider_schemamig.core.ledger.store import LedgerWriter
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.progress import Listener
 from airflow_provider_schemamig.core.storage.root import EnvironmentRoot
-from airflow_provider_schemamig.core.upgrade.context.context import Outcome
+from airflow_provider_schemamig.core.upgrade.context.context import Outcome, pending_holds
 from airflow_provider_schemamig.core.upgrade.execute.cancel import built_by, delete_built
+from airflow_provider_schemamig.core.upgrade.plan.holds.open_holds import open_holds
 from airflow_provider_schemamig.core.upgrade.rollback.checks import rolled_back_before
 from airflow_provider_schemamig.exceptions import SchemamigError
 
@@ -29,25 +30,31 @@ def done_before(
 
 
 def cut_off_before(env: EnvironmentRoot, ledger: LedgerWriter, listen: Listener) -> Outcome | None:
-    """Return the answer of a rollback that came through and was cut off before it said so; None if there is none.
+    """Return the answer of the newest rollback if it came through and was cut off before it said so; None if it was not, by the history.
 
-    Whoever runs the same command again wants this answer, and not the release before that one.
+    Whoever runs it again, or ends by hand what Airflow began, wants this answer and not the release before that one.
     """
     state = ledger.state()
-    leader = state.leader
-    taken_back = None if leader is None else state.deployments[leader.generation]
-    # Who had a claim has it again.
-    if leader is None or taken_back is None or taken_back.state is not DeploymentState.ROLLED_BACK or taken_back.rolled_back_by:
+    could_be = {
+        found.generation: found
+        for found in state.deployments.values()
+        if found.state is DeploymentState.ROLLED_BACK and found.source == state.release_version
+    }
+    if state.is_promoted or not could_be:
         return None
     try:
-        told = {entry.outcome for entry in read_history(env) if (entry.what, entry.generation) == ("rollback", leader.generation)}
-    except SchemamigError:  # it tells what was done, and is needed for nothing
+        told = [entry for entry in read_history(env) if entry.what == "rollback" and entry.generation is not None]
+    except SchemamigError:  # a damaged history stands in no rollback's way
         return None
-    if "begun" not in told or "done" in told:
+    begun = next((entry.generation for entry in reversed(told) if entry.outcome == "begun"), None)
+    if begun is None or any(entry.generation == begun and entry.outcome == "done" for entry in told):
         return None
-    done = done_before(env, ledger, listen, None, leader.generation)
+    taken_back = could_be.get(Generation(begun))
+    if taken_back is None:
+        return None
+    done = done_before(env, ledger, listen, None, taken_back.generation)
     assert done is not None  # it is rolled back
-    note = (
-        f"generation {leader.generation} was rolled back already, by a run that was cut off before its answer; one more goes further back"
-    )
-    return replace(done, source=taken_back.target, target=taken_back.source, notes=(note, *done.notes[1:]))
+    older = [hold.generation for hold in open_holds(state)]
+    further = f"; to go further back, run it again, or with --generation {max(older)}" if older else ""
+    note = f"generation {begun} was rolled back already, by a run that was cut off before its answer{further}"
+    return replace(done, source=taken_back.target, target=taken_back.source, pending=pending_holds(state), notes=(note, *done.notes[1:]))

@@ -241,8 +241,8 @@ def rollback(
     store_heads(env, live_places(env, state))
     keep_short(ledger, at_end=True)
     # Last: a run without it is one that nobody had an answer of.
-    _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
-    return outcome
+    note = _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
+    return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
 
 def _led(

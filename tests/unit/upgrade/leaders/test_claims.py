@@ -18,6 +18,7 @@ from airflow_provider_schemamig.core.ledger.history import read_history
 from airflow_provider_schemamig.core.ledger.rows import DeploymentState
 from airflow_provider_schemamig.core.names import Generation
 from airflow_provider_schemamig.core.upgrade.execute.cancel import give_back_claim
+from airflow_provider_schemamig.core.upgrade.tasks import leader as leader_module
 from airflow_provider_schemamig.core.upgrade.tasks import read_only
 from tests.support.bytes import unwritten
 from tests.support.lake import Crash, Lake, no_spark
@@ -79,6 +80,42 @@ def test_a_rollback_that_was_cut_off_goes_one_release_back_if_the_same_command_i
         assert (stack.lake.version, str(further.source), str(further.target)) == ("1.0.0", "1.1.0", "1.0.0"), write
         whole(stack.lake)
     assert write > 14
+
+
+@pytest.mark.parametrize("first", [{}, {"claim_id": "run 1"}, {"generation": Generation(3)}], ids=["bare", "claim", "generation"])
+def test_the_second_of_two_rollbacks_that_is_cut_off_is_ended_by_the_next(tmp_path: Path, first: dict[str, Any]) -> None:
+    """Whoever began the first one. It is the newest rollback that was not answered, not the newest generation's."""
+    for write in itertools.count(5, 3):
+        stack = Stack(tmp_path / str(write))
+        with contextlib.suppress(Crash):
+            commands.rollback(stack.lake.crashing_at(6), jobs=no_spark, **first)
+        commands.rollback(stack.lake.env, jobs=no_spark)
+        assert stack.lake.version == "1.1.0" and ends(stack.lake) == 1
+        with contextlib.suppress(Crash):
+            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
+        if ends(stack.lake) == 2:
+            break
+        commands.rollback(stack.lake.env, jobs=no_spark)
+        assert stack.lake.version == "1.0.0", write
+        whole(stack.lake)
+    assert write > 14
+
+
+def test_a_rollback_that_is_cut_off_and_one_by_generation_after_it_hold_no_other_up(tmp_path: Path) -> None:
+    for write in range(8, 18):
+        stack = Stack(tmp_path / str(write))
+        with contextlib.suppress(Crash):
+            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
+        if stack.lake.version == "1.1.0":
+            commands.rollback(stack.lake.env, generation=Generation(2), jobs=no_spark)
+            assert stack.lake.version == "1.0.0", write
+            with refused("nothing_to_roll_back"):
+                commands.rollback(stack.lake.env, jobs=no_spark)
+
+
+def test_a_history_that_cannot_be_written_is_told(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "append_history", lambda env, *entries: "the audit log could not be written")
+    assert "the audit log could not be written" in commands.rollback(stack.lake.env, jobs=no_spark).notes
 
 
 def test_an_upgrade_that_was_taken_back_before_its_commit_stays_so_if_the_same_command_is_given_again(tmp_path: Path) -> None:
