@@ -119,7 +119,10 @@ class Interrupted(SchemamigError):
     code = "interrupted"
     retryable = True
     message = "Stopped by {key}; nothing acknowledged is lost."
-    next_action = "Run the same command again: it goes on from where it stopped."
+    next_action = (
+        "Run the same command again: it goes on from where it stopped. Before a `rollback` without --generation look at `status`: "
+        "it may have been through."
+    )
     key: str
 
 

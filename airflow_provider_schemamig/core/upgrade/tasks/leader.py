@@ -5,6 +5,7 @@ Each takes the generation: the plan is stored with it. They may be repeated, rac
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -236,12 +237,15 @@ def rollback(
     started = pendulum.now("UTC")
     listen(Event("rollback", note="reading what there is to take back"))
     outcome = roll_back(env, jobs, listen, allow_lossy=allow_lossy, claim_id=claim_id, generation=generation)
-    ledger = LedgerWriter(env)
-    state = ledger.state()
-    store_heads(env, live_places(env, state))
-    keep_short(ledger, at_end=True)
-    # Last: a run without it is one that nobody had an answer of.
-    note = _remember(env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
+    remember = functools.partial(_remember, env, "rollback", outcome.generation, started, detail=detail_of(outcome.target))
+    try:
+        ledger = LedgerWriter(env)
+        state = ledger.state()
+        store_heads(env, live_places(env, state))
+        keep_short(ledger, at_end=True)
+        note = remember()  # last: a run without it is one that nobody had an answer of
+    except KeyboardInterrupt:  # it is through: who stops it now is told so, and not to run it again
+        note = remember()
     return replace(outcome, notes=(*outcome.notes, note)) if note else outcome
 
 

@@ -113,6 +113,18 @@ def test_a_rollback_that_is_cut_off_and_one_by_generation_after_it_hold_no_other
                 commands.rollback(stack.lake.env, jobs=no_spark)
 
 
+def test_a_rollback_that_is_through_is_not_stopped_any_more(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever presses Ctrl-C then would be told to run the same again, which goes one release further."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leader_module, "keep_short", interrupted)
+        done = commands.rollback(stack.lake.env, jobs=no_spark)
+    assert (str(done.target), stack.lake.version, ends(stack.lake)) == ("1.1.0", "1.1.0", 1)
+
+
 def test_a_history_that_cannot_be_written_is_told(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_module, "append_history", lambda env, *entries: "the audit log could not be written")
     assert "the audit log could not be written" in commands.rollback(stack.lake.env, jobs=no_spark).notes
