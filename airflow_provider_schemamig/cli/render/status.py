@@ -28,9 +28,10 @@ Document = Mapping[str, Any]
 def status_view(uri: str, document: Document, *, cluster: bool) -> RenderableType:
     """Return what a person wants to see of the status document."""
     parts: list[RenderableType] = [_heading(uri, document)]
-    if _leads_as(document) == "promoted":
+    is_promoted = _leads_as(document) == "promoted"
+    if is_promoted:
         parts.append(_not_committed(document["leader"]["generation"]))
-    if _leads_as(document) == "promoted" or any(hold["state"] == "rolling_back" for hold in document["holds"]):
+    if is_promoted or any(hold["state"] == "rolling_back" for hold in document["holds"]):
         parts += _sealed(document["collections"])
     parts += map(_not_promoted, _claims(document))
     parts += [Text(), _collections(document["collections"])]

@@ -37,6 +37,13 @@ def json_object(text: object) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def checked(kind: str, action: Any, uri: str, where: str) -> RawAction:
+    """Return an action of the log at ``uri`` as others take it. Raises LogDamaged for another form. ``where``: its file, in words."""
+    if (fault := fault_of(kind, action)) is not None:
+        raise LogDamaged(uri=uri, reason=f"{where}: {fault}")
+    return plain(kind, action)
+
+
 def file_id(file: RawAction) -> FileId:
     """Return the identity of an ``add`` or ``remove`` action: a file with another deletion vector is another file."""
     vector: Mapping[str, Any] = file.get("deletionVector") or {}
@@ -59,7 +66,7 @@ class LogCommit:
         self.version = version
         self._data = data
         self._uri = uri
-        self._name = name
+        self._where = name or f"version {version}"
 
     @property
     def info(self) -> RawAction:
@@ -146,11 +153,8 @@ class LogCommit:
     def _each(self, kind: str) -> Iterator[RawAction]:
         for line in self._lines_with(kind):
             action = self._decode(line).get(kind)
-            if action is None:
-                continue
-            if (fault := fault_of(kind, action)) is not None:
-                raise LogDamaged(uri=self._uri, reason=f"{self._name or f'version {self.version}'}: {fault}")
-            yield plain(kind, action)
+            if action is not None:
+                yield checked(kind, action, self._uri, self._where)
 
     def _last(self, kind: str) -> RawAction | None:
         found = self.actions(kind)
@@ -171,7 +175,7 @@ class LogCommit:
         try:
             action = json.loads(line)
         except (ValueError, RecursionError) as error:  # the second: nested beyond the stack
-            raise LogDamaged(uri=self._uri, reason=f"{self._name or f'version {self.version}'} is not JSON ({error})") from error
+            raise LogDamaged(uri=self._uri, reason=f"{self._where} is not JSON ({error})") from error
         return action if isinstance(action, dict) else {}
 
 

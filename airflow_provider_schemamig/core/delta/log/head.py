@@ -133,7 +133,6 @@ class Head:
         asked = (changes, forget, stood_before)
         after = self._edited.get(asked)
         if after is None:
-            _ = self._declaration  # a schema that cannot be read is refused, and not edited
             clustering = self.clustering
             after = edit(self.protocol, self.metadata, changes, forget=forget, clustering=clustering, stood_before=stood_before)
             self._edited.clear()  # the last one alone; threads share a head

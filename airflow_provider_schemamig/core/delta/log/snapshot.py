@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_schemamig.core.delta.action_forms import are_usable, fault_of, plain
-from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction
+from airflow_provider_schemamig.core.delta.action_forms import are_usable, plain
+from airflow_provider_schemamig.core.delta.actions import LogCommit, RawAction, checked
 from airflow_provider_schemamig.core.delta.errors import LogDamaged
 from airflow_provider_schemamig.core.delta.log.listing import LOG, crc_key
 from airflow_provider_schemamig.core.storage import ObjectMissing, ReadStore
@@ -59,9 +59,7 @@ def read_checkpoint(store: ReadStore, names: Iterable[str], *, with_txns: bool =
     found: dict[str, list[RawAction]] = {kind: [] for kind in kinds}
     for name in names:
         for kind, actions in _actions(store, name, kinds).items():
-            if fault := next(filter(None, (fault_of(kind, action) for action in actions)), None):
-                raise LogDamaged(uri=store.location.uri, reason=f"{name}: {fault}")
-            found[kind] += [plain(kind, action) for action in actions]
+            found[kind] += actions
     if not found["protocol"] or not found["metaData"]:
         raise LogDamaged(uri=store.location.uri, reason=f"checkpoint {'/'.join(names)} lacks protocol or metaData")
     return LogSnapshot(found["protocol"][-1], found["metaData"][-1], found["domainMetadata"], found.get("txn"))
@@ -72,7 +70,8 @@ def _actions(store: ReadStore, name: str, kinds: Sequence[str]) -> Mapping[str, 
         commit = read_json(store, name)
         return {kind: commit.actions(kind) for kind in kinds}
     table = read_parquet(store, name, kinds, _is_there)
-    return {kind: [_plain(item) for item in table[kind].drop_null()] for kind in table.column_names}
+    uri = store.location.uri
+    return {kind: [checked(kind, _plain(item), uri, name) for item in table[kind].drop_null()] for kind in table.column_names}
 
 
 _BATCH_ROWS = 10_000

@@ -68,7 +68,7 @@ def claim(ledger: LedgerWriter, plan: Plan, request: Claim, now: pendulum.DateTi
         _check_not_taken_back(state, request)
         _check_source(state, plan)
         known = _own_claim(ledger, state, plan, request)
-        if known is not None and known.rejected is None and _has_plan(ledger, state, known, plan):
+        if known is not None and _goes_on(ledger, state, known, plan):
             claimed[:] = [_as_asked_now(state, known, request)]
             return [] if claimed == [known] else [Put(claimed[0])]
         deployment = Deployment(
@@ -109,7 +109,7 @@ def _as_asked_now(state: State, known: Deployment, request: Claim) -> Deployment
 def as_claimed(ledger: LedgerReader, state: State | None, plan: Plan, request: Claim) -> Claim:
     """Return the request with the hold of an earlier try's claim: a plan is judged by that one."""
     known = None if state is None or plan.is_empty else _own_claim(ledger, state, plan, request)
-    if state is None or known is None or known.rejected is not None or not _has_plan(ledger, state, known, plan):
+    if state is None or known is None or not _goes_on(ledger, state, known, plan):
         return request
     return replace(request, hold=timedelta(seconds=_as_asked_now(state, known, request).hold_seconds))
 
@@ -163,6 +163,11 @@ def _check_source(state: State, plan: Plan) -> None:
     current, planned = state.release_version, plan.target.source
     if current != planned:
         raise EnvironmentMoved(planned=str(planned or "none"), current=str(current or "none"))
+
+
+def _goes_on(ledger: LedgerReader, state: State, known: Deployment, plan: Plan) -> bool:
+    """Return whether an earlier try's claim is taken up: nobody has rejected it, and its plan is this one."""
+    return known.rejected is None and _has_plan(ledger, state, known, plan)
 
 
 def _has_plan(ledger: LedgerReader, state: State, known: Deployment, plan: Plan) -> bool:

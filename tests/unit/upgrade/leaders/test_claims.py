@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -65,40 +66,48 @@ def ends(lake: Lake) -> int:
     return [entry.outcome for entry in read_history(lake.env) if entry.what == "rollback"].count("done")
 
 
-def test_a_rollback_that_was_cut_off_goes_one_release_back_if_the_same_command_is_given_again(tmp_path: Path) -> None:
-    """Also without a claim: killed before its last write, whoever repeats it wants the answer that was lost. Then one goes further."""
-    for write in itertools.count(2, 3):
-        stack = Stack(tmp_path / str(write))
+def cut_off(folder: Path, before: Callable[[Stack], object], moments: Iterator[int]) -> Iterator[tuple[int, Stack]]:
+    """Yield (moment, lake) after ``before`` and a bare rollback that died at that moment; ends where its last write was made."""
+    for write in moments:
+        stack = Stack(folder / str(write))
+        before(stack)
+        ended = ends(stack.lake)
         with contextlib.suppress(Crash):
             commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
-        if ends(stack.lake):
-            break
+        if ends(stack.lake) > ended:
+            return
+        yield write, stack
+
+
+def test_a_rollback_that_was_cut_off_goes_one_release_back_if_the_same_command_is_given_again(tmp_path: Path) -> None:
+    """Also without a claim: killed before its last write, whoever repeats it wants the answer that was lost. Then one goes further."""
+    write = 0
+    for write, stack in cut_off(tmp_path, lambda _: None, itertools.count(2, 3)):
         again = commands.rollback(stack.lake.env, jobs=no_spark)
         assert (stack.lake.version, str(again.source), str(again.target)) == ("1.1.0", "1.2.0", "1.1.0"), write
         assert ends(stack.lake) == 1, write
         further = commands.rollback(stack.lake.env, jobs=no_spark)
         assert (stack.lake.version, str(further.source), str(further.target)) == ("1.0.0", "1.1.0", "1.0.0"), write
         whole(stack.lake)
-    assert write > 14
+    assert write > 11
 
 
 @pytest.mark.parametrize("first", [{}, {"claim_id": "run 1"}, {"generation": Generation(3)}], ids=["bare", "claim", "generation"])
 def test_the_second_of_two_rollbacks_that_is_cut_off_is_ended_by_the_next(tmp_path: Path, first: dict[str, Any]) -> None:
     """Whoever began the first one. It is the newest rollback that was not answered, not the newest generation's."""
-    for write in itertools.count(5, 3):
-        stack = Stack(tmp_path / str(write))
+
+    def back_once(stack: Stack) -> None:
         with contextlib.suppress(Crash):
             commands.rollback(stack.lake.crashing_at(6), jobs=no_spark, **first)
         commands.rollback(stack.lake.env, jobs=no_spark)
         assert stack.lake.version == "1.1.0" and ends(stack.lake) == 1
-        with contextlib.suppress(Crash):
-            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
-        if ends(stack.lake) == 2:
-            break
+
+    write = 0
+    for write, stack in cut_off(tmp_path, back_once, itertools.count(5, 3)):
         commands.rollback(stack.lake.env, jobs=no_spark)
         assert stack.lake.version == "1.0.0", write
         whole(stack.lake)
-    assert write > 14
+    assert write > 11
 
 
 def test_a_rollback_that_is_cut_off_and_one_by_generation_after_it_hold_no_other_up(tmp_path: Path) -> None:
@@ -132,18 +141,17 @@ def test_a_history_that_cannot_be_written_is_told(stack: Stack, monkeypatch: pyt
 
 def test_an_upgrade_that_was_taken_back_before_its_commit_stays_so_if_the_same_command_is_given_again(tmp_path: Path) -> None:
     """Over an older release that could go back as well."""
-    for write in itertools.count(1):
-        stack = Stack(tmp_path / str(write))
+
+    def promoted_again(stack: Stack) -> None:
         commands.rollback(stack.lake.env, jobs=no_spark)
         commands.promote(stack.lake.env, claimed(stack.lake, stack.releases[2]))
-        with contextlib.suppress(Crash):
-            commands.rollback(stack.lake.crashing_at(write), jobs=no_spark)
-        if ends(stack.lake) == 2:
-            break
+
+    write = 0
+    for write, stack in cut_off(tmp_path, promoted_again, itertools.count(1)):
         commands.rollback(stack.lake.env, jobs=no_spark)
         assert stack.lake.version == "1.1.0", write
         whole(stack.lake)
-    assert write > 5
+    assert write > 4
 
 
 def test_the_retry_of_an_upgrade_does_not_bring_back_what_was_rolled_back(stack: Stack) -> None:
